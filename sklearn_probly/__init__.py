@@ -1,2 +1,9 @@
-"""stub"""
+"""scikit-learn classifiers in torch that also say how sure they are."""
+
+from . import measures, metrics
+from .estimators import DAREEnsembleClassifier
+from .uncertainty import predict_uncertainty
+
 __version__ = "0.1.0.dev0"
+
+__all__ = ["DAREEnsembleClassifier", "measures", "metrics", "predict_uncertainty"]

@@ -1,0 +1,234 @@
+"""The skorch net inside every estimator: skorch's loop, at the speed of a bare one."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import torch
+from skorch import NeuralNet
+from skorch.callbacks import Callback, EpochTimer, PrintLog
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from ..modules.members import IndependentMembers
+from ..modules.mlp import Dropout
+from ._data import Batch, Batches, BatchSampler, Rows
+from ._progress import Progress
+from ._random import Streams
+from ._stopping import Stopping
+
+# Validation and prediction need no gradients, so more rows fit in the same memory.
+EVALUATION_ROWS = 1024
+
+
+class MemberNet(NeuralNet):
+    """skorch's net for member-wise modules.
+
+    What differs from `skorch.NeuralNet`: batches are whole tensors; there is a loss for each
+    member, read from the device once an epoch (once a batch only if a callback listens to
+    batches); each independent member stops for itself and keeps its best weights; a loss that is
+    not finite is an error.
+
+    The history holds for each epoch ``train_loss``, ``train_accuracy`` and ``valid_loss`` (nats,
+    means over the members) and, for each member, ``member_train_loss``, ``member_train_accuracy``,
+    ``member_valid_loss`` and ``member_active``.
+    """
+
+    @property
+    def _default_callbacks(self) -> list[tuple[str, Callback]]:
+        log = PrintLog(keys_ignored=[f"member_{k}" for k in MEMBER_KEYS] + ["member_active"])
+        return [("epoch_timer", EpochTimer()), ("print_log", log)]
+
+    def fit_phase(
+        self,
+        train: Rows,
+        valid: Rows | None,
+        streams: Streams,
+        stopping: Stopping,
+        progress: Progress,
+    ) -> MemberNet:
+        """Train the initialised net; after a Ctrl-C, `interrupted_` is True.
+
+        Raises
+        ------
+        ValueError
+            If the loss or a weight stops being finite.
+        """
+        self.interrupted_ = False
+        self._listened = self._has_batch_listeners()
+        generator = streams.torch("dropout", device=train.X.device)
+        dropouts = [m for m in self.module_.modules() if isinstance(m, Dropout)]
+        for layer in dropouts:
+            layer.generator = generator
+        self.notify("on_train_begin", X=train, y=None)
+        try:
+            self._run_epochs(train, valid, streams, stopping, progress)
+        except KeyboardInterrupt:
+            self.interrupted_ = True
+            if self.history and "train_loss" not in self.history[-1]:
+                del self.history[-1]  # the epoch that was cut short
+        finally:
+            stopping.restore()
+            self.module_.eval()
+            for layer in dropouts:
+                layer.generator = None
+        for name, parameter in self.module_.named_parameters():
+            if not bool(parameter.isfinite().all()):
+                raise ValueError(_not_finite(f"weight {name!r}", len(self.history), train.X))
+        self.notify("on_train_end", X=train, y=None)
+        return self
+
+    def _run_epochs(
+        self,
+        train: Rows,
+        valid: Rows | None,
+        streams: Streams,
+        stopping: Stopping,
+        progress: Progress,
+    ) -> None:
+        batches = self.get_iterator(train, training=True, streams=streams)
+        datasets = {"dataset_train": train, "dataset_valid": valid}
+        for _ in range(self.max_epochs):
+            self.notify("on_epoch_begin", **datasets)
+            loss, accuracy = self._train_epoch(batches)
+            epoch = self.history[-1]["epoch"]
+            if not np.isfinite(loss[stopping.active] if len(stopping.active) > 1 else loss).all():
+                raise ValueError(_not_finite("training loss", epoch, train.X))
+            self._record("train_loss", loss)
+            self._record("train_accuracy", accuracy)
+            valid_loss = None if valid is None else self._evaluate(valid)
+            if valid_loss is not None:
+                self._record("valid_loss", valid_loss)
+            stopping.update(valid_loss, accuracy)
+            self.history.record("member_active", stopping.active.tolist())
+            progress.epoch(float(loss.mean()), float(accuracy.mean()))
+            try:
+                self.notify("on_epoch_end", **datasets)
+            except KeyboardInterrupt:  # how skorch's callbacks ask for the end of training
+                return
+            if not stopping.active.any():
+                return
+
+    def _train_epoch(self, batches: Iterable[Batch]) -> tuple[np.ndarray, np.ndarray]:
+        """Train for one pass; return the loss and the running accuracy of each member."""
+        self._set_training(True)
+        loss_sum: Any = 0
+        correct: Any = 0
+        n_rows = 0
+        for batch in batches:
+            if self._listened:
+                self.notify("on_batch_begin", batch=batch, training=True)
+            step = self.train_step(batch)
+            loss, logits, y = step["member_loss"], step["y_pred"], batch[1][0]
+            rows = y.shape[-1]
+            loss_sum = loss_sum + loss * rows
+            correct = correct + (logits.argmax(-1) == y).sum(-1)
+            n_rows += rows
+            if self._listened:
+                self.history.record_batch("train_loss", step["loss"].item())
+                self.history.record_batch("train_batch_size", rows)
+                self.notify("on_batch_end", batch=batch, training=True, **step)
+        sums = torch.stack([loss_sum.double(), correct.double()]) / n_rows
+        return tuple(sums.cpu().numpy())
+
+    def train_step_single(self, batch: Batch, **fit_params: Any) -> dict[str, Tensor]:
+        """Compute loss and gradients of one batch; skorch's `train_step` does the rest."""
+        X, (y, weight) = batch
+        logits = self.module_(X)
+        member_loss = self.criterion_.member_loss(logits, y, weight)
+        loss = self.criterion_(member_loss)
+        loss.backward()
+        member_loss = member_loss.detach()
+        self.criterion_.add_gradients(self.module_, member_loss)
+        return {"loss": loss.detach(), "y_pred": logits.detach(), "member_loss": member_loss}
+
+    def _evaluate(self, rows: Rows) -> np.ndarray:
+        """Return the log-loss of each member, nats, weighted if the rows are."""
+        self._set_training(False)
+        total: Any = 0
+        weight_sum: Any = 0
+        with torch.no_grad():
+            for position in torch.arange(len(rows), device=rows.X.device).split(EVALUATION_ROWS):
+                X, (y, weight) = rows[position]
+                log_proba = self.module_(X).double().log_softmax(-1)
+                loss = -log_proba.gather(-1, y.expand(len(log_proba), -1)[..., None])[..., 0]
+                total = total + (loss if weight is None else loss * weight).sum(-1)
+                weight_sum = weight_sum + (len(y) if weight is None else weight.sum())
+        return (total / weight_sum).cpu().numpy()
+
+    def get_iterator(
+        self, dataset: Rows, training: bool = False, streams: Streams | None = None
+    ) -> Any:
+        """Return the batches of `dataset`.
+
+        `torch.utils.data.DataLoader` is used only when a parameter ``iterator_train__...`` asks
+        for it; it then loads whole batches too.
+        """
+        if not training or streams is None:
+            return super().get_iterator(dataset, training=training)
+        own_orders = isinstance(self.module_, IndependentMembers)
+        generators = [
+            streams.torch("batches", member)
+            for member in range(self.module_.n_members if own_orders else 1)
+        ]
+        kwargs = self.get_params_for("iterator_train")
+        sampler = BatchSampler(
+            len(dataset),
+            kwargs.pop("batch_size", self.batch_size),
+            generators,
+            dataset.X.device,
+            shuffle=kwargs.pop("shuffle", True),
+            drop_last=kwargs.pop("drop_last", False),
+        )
+        if not kwargs:
+            return Batches(dataset, sampler)
+        try:
+            return DataLoader(
+                dataset,
+                sampler=sampler,
+                batch_size=None,
+                generator=streams.torch("loader"),
+                **kwargs,
+            )
+        except TypeError as error:
+            raise ValueError(f"A parameter 'iterator_train__...' does not exist: {error}") from error
+
+    def initialize_optimizer(self, triggered_directly: Any = None) -> MemberNet:
+        """Create the optimizer, fused into one kernel where torch has that."""
+        parameters = list(self.get_all_learnable_params())
+        args, kwargs = self.get_params_for_optimizer("optimizer", parameters)
+        # These choose an implementation themselves.
+        chosen = {"fused", "foreach", "capturable", "differentiable"} & kwargs.keys()
+        has_fused = "fused" in inspect.signature(self.optimizer).parameters
+        if has_fused and not chosen and parameters[0][1].device.type in ("cpu", "cuda"):
+            kwargs["fused"] = True
+        try:
+            self.optimizer_ = self.optimizer(*args, **kwargs)
+        except TypeError as error:
+            raise ValueError(f"A parameter 'optimizer__...' does not exist: {error}") from error
+        return self
+
+    def _has_batch_listeners(self) -> bool:
+        return any(
+            getattr(type(callback), hook, None) is not getattr(Callback, hook)
+            for _, callback in self.callbacks_
+            for hook in ("on_batch_begin", "on_batch_end")
+        )
+
+    def _record(self, key: str, values: np.ndarray) -> None:
+        self.history.record(key, float(values.mean()))
+        self.history.record(f"member_{key}", values.tolist())
+
+
+MEMBER_KEYS = ("train_loss", "train_accuracy", "valid_loss")
+
+
+def _not_finite(what: str, epoch: int, X: Tensor) -> str:
+    return (
+        f"The {what} is not finite after epoch {epoch}; the largest |X| is "
+        f"{float(X.abs().max()):.3g}. Scale the features, for example with StandardScaler, or "
+        "lower lr."
+    )

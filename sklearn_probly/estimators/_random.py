@@ -1,0 +1,50 @@
+"""Random numbers of a fit: independent streams from one seed, by name."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from zlib import crc32
+
+import numpy as np
+import torch
+
+# A user's own module draws from torch's global generator; one of them at a time may hold it.
+_global_generator = threading.RLock()
+
+
+class Streams:
+    """Independent random streams from one seed; asking for one never shifts another.
+
+    Parameters
+    ----------
+    seed : int
+        The one number that a fit draws from `random_state`.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def seed(self, *name: str | int) -> int:
+        """Return the 63-bit seed of the stream `name`, for example ``("weights", 2)``."""
+        path = [crc32(part.encode()) if isinstance(part, str) else part for part in name]
+        state = np.random.SeedSequence([self._seed, *path]).generate_state(1, np.uint64)
+        return int(state[0] >> np.uint64(1))
+
+    def numpy(self, *name: str | int) -> np.random.Generator:
+        """Return the stream `name` as NumPy's generator."""
+        return np.random.default_rng(self.seed(*name))
+
+    def torch(self, *name: str | int, device: torch.device | str = "cpu") -> torch.Generator:
+        """Return the stream `name` as a torch generator on `device`."""
+        return torch.Generator(device).manual_seed(self.seed(*name))
+
+
+@contextmanager
+def borrowed_global_generator(seed: int) -> Iterator[None]:
+    """Seed torch's global generators for the block, and put their states back after it."""
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
+    with _global_generator, torch.random.fork_rng(list(devices)):
+        torch.manual_seed(seed)
+        yield

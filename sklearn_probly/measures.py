@@ -1,0 +1,226 @@
+"""How unsure a prediction is: the entropy of probabilities, and its two parts over members.
+
+Functions of numpy arrays. They serve any model that gives probabilities, a random forest too.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Decomposition", "decompose", "decompose_moments", "entropy"]
+
+_TOLERANCE = 1e-3  # forgives the rounding of float16 and float32 probabilities
+
+
+class Decomposition(NamedTuple):
+    """Predictive uncertainty and its two parts, one value a sample.
+
+    Attributes
+    ----------
+    total : ndarray of shape (n_samples,)
+        Entropy of the mean prediction of the members, float64, between 0 and the logarithm of
+        the number of classes.
+    aleatoric : ndarray of shape (n_samples,)
+        Mean entropy of the members' predictions: the doubt that they share. Between 0 and
+        `total`.
+    epistemic : ndarray of shape (n_samples,)
+        ``total - aleatoric``, the mutual information between label and member: how far the
+        members disagree. Between 0 and `total`.
+    """
+
+    total: NDArray[np.float64]
+    aleatoric: NDArray[np.float64]
+    epistemic: NDArray[np.float64]
+
+
+def entropy(proba: ArrayLike, base: float = 2) -> NDArray[np.float64]:
+    """Compute the Shannon entropy of each distribution on the last axis.
+
+    Parameters
+    ----------
+    proba : array-like of shape (..., n_classes)
+        Probabilities in [0, 1] that sum to one on the last axis, both to within 1e-3.
+    base : float, default=2
+        Base of the logarithm, > 1. 2 gives bits, ``math.e`` gives nats.
+
+    Returns
+    -------
+    entropy : ndarray of shape (...)
+        Entropies, float64, between 0 and the logarithm of the number of classes. A
+        probability of 0 adds nothing.
+
+    Raises
+    ------
+    ValueError
+        If `proba` is a single number, is not finite, is outside [0, 1] or does not sum to one,
+        or if `base` is not a finite number above 1.
+
+    See Also
+    --------
+    decompose : The entropy of several members, split into two parts.
+
+    References
+    ----------
+    .. [1] C. E. Shannon, "A mathematical theory of communication", Bell System Technical
+       Journal 27, 1948.
+
+    Examples
+    --------
+    >>> from sklearn_probly.measures import entropy
+    >>> entropy([[0.5, 0.5], [0.9, 0.1], [1.0, 0.0]]).round(3)
+    array([1.   , 0.469, 0.   ])
+    """
+    p = _check_proba(proba)
+    # 0 log 0 = 0; subtracting from 0.0 keeps a certain prediction from reading -0.0.
+    h = 0.0 - (p * _log(np.where(p > 0, p, 1.0), base)).sum(axis=-1)
+    return np.clip(h, 0.0, _log(p.shape[-1], base))
+
+
+def decompose(member_proba: ArrayLike, base: float = 2) -> Decomposition:
+    """Split the uncertainty of an ensemble into what its members share and where they differ.
+
+    Parameters
+    ----------
+    member_proba : array-like of shape (n_members, n_samples, n_classes)
+        Probabilities of each member, in [0, 1] and with sum one on the last axis, both to
+        within 1e-3. `n_members` must be >= 1.
+    base : float, default=2
+        Base of the logarithm, > 1. 2 gives bits, ``math.e`` gives nats.
+
+    Returns
+    -------
+    decomposition : Decomposition
+        Named tuple `(total, aleatoric, epistemic)` of float64 arrays of shape (n_samples,),
+        in units of `base`: ``total == aleatoric + epistemic`` up to rounding, none is negative
+        and `total` is at most the logarithm of the number of classes.
+
+    Raises
+    ------
+    ValueError
+        If `member_proba` does not have three axes and a member, or is not made of
+        probabilities, or if `base` is not a finite number above 1.
+
+    See Also
+    --------
+    entropy : The uncertainty of a single prediction.
+    decompose_moments : The same from running means, for members too many to hold at once.
+
+    Notes
+    -----
+    With few members `epistemic` is biased low, by a factor of about
+    ``(n_members - 1) / n_members``; values from different numbers of members do not compare.
+
+    References
+    ----------
+    .. [1] S. Depeweg et al., "Decomposition of uncertainty in Bayesian deep learning for
+       efficient and risk-sensitive learning", ICML 2018.
+
+    Examples
+    --------
+    Two members that each are sure, of different classes, and two that share a doubt:
+
+    >>> from sklearn_probly.measures import decompose
+    >>> parts = decompose([[[1.0, 0.0], [0.5, 0.5]], [[0.0, 1.0], [0.5, 0.5]]])
+    >>> parts.total
+    array([1., 1.])
+    >>> parts.aleatoric
+    array([0., 1.])
+    >>> parts.epistemic
+    array([1., 0.])
+    """
+    p = np.asarray(member_proba, dtype=np.float64)
+    if p.ndim != 3 or len(p) == 0:
+        raise ValueError(
+            "member_proba must have shape (n_members, n_samples, n_classes) with at least one "
+            f"member; got shape {p.shape}. If it holds one model's probabilities, use proba[None] "
+            "for a single model."
+        )
+    # The entropy comes first: it checks every member, where a mean could hide a bad one.
+    mean_entropy = entropy(p, base).mean(axis=0)
+    return decompose_moments(p.mean(axis=0), mean_entropy, base)
+
+
+def decompose_moments(
+    mean_proba: ArrayLike, mean_entropy: ArrayLike, base: float = 2
+) -> Decomposition:
+    """Split the uncertainty of an ensemble from two means over its members.
+
+    Parameters
+    ----------
+    mean_proba : array-like of shape (n_samples, n_classes)
+        Mean of the members' probabilities, in [0, 1] and with sum one on the last axis, both
+        to within 1e-3.
+    mean_entropy : array-like of shape (n_samples,)
+        Mean of the members' entropies, in units of `base`. It is clipped to between 0 and the
+        entropy of `mean_proba`, where it always lies but for rounding.
+    base : float, default=2
+        Base of the logarithm, > 1. 2 gives bits, ``math.e`` gives nats.
+
+    Returns
+    -------
+    decomposition : Decomposition
+        As from :func:`decompose`.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit, `mean_proba` is not made of probabilities, `mean_entropy` is
+        not finite or misses its range by more than 1e-3, or if `base` is not a finite number
+        above 1.
+
+    See Also
+    --------
+    decompose : The same from the probabilities of all members.
+
+    Examples
+    --------
+    >>> from sklearn_probly.measures import decompose_moments
+    >>> decompose_moments([[0.5, 0.5]], [0.25])
+    Decomposition(total=array([1.]), aleatoric=array([0.25]), epistemic=array([0.75]))
+    """
+    p = np.asarray(mean_proba, dtype=np.float64)
+    h = np.asarray(mean_entropy, dtype=np.float64)
+    if p.ndim != 2 or h.shape != p.shape[:1]:
+        raise ValueError(
+            "mean_proba must have shape (n_samples, n_classes) and mean_entropy (n_samples,); "
+            f"got {p.shape} and {h.shape}. Average both over the members first."
+        )
+    total = entropy(p, base)
+    possible = (h >= -_TOLERANCE) & (h <= total + _TOLERANCE)  # False at NaN
+    if not possible.all():
+        row = int(np.argmin(possible))
+        raise ValueError(
+            "mean_entropy must be finite and between 0 and the entropy of mean_proba; "
+            f"got {h[row]:g} at row {row}, where that entropy is {total[row]:g}. "
+            f"Give it in units of base={base}."
+        )
+    aleatoric = np.clip(h, 0.0, total)
+    return Decomposition(total, aleatoric, total - aleatoric)
+
+
+def _log(x: ArrayLike, base: float) -> NDArray[np.float64]:
+    if not 1 < base < np.inf:
+        raise ValueError(f"base must be a finite number above 1; got {base!r}. Use 2 for bits.")
+    # log2 is exact at powers of two, which a quotient of logarithms is not.
+    return np.log2(x) if base == 2 else np.log(x) / np.log(base)
+
+
+def _check_proba(proba: ArrayLike) -> NDArray[np.float64]:
+    p = np.asarray(proba, dtype=np.float64)
+    if p.ndim == 0:
+        raise ValueError(
+            f"proba must have shape (..., n_classes); got the single number {p}. "
+            "Give the probabilities of all classes, such as [p, 1 - p]."
+        )
+    advice = "Give probabilities, such as those of predict_proba, not logits."
+    possible = (p >= -_TOLERANCE) & (p <= 1 + _TOLERANCE)  # False at NaN
+    if not possible.all():
+        raise ValueError(f"proba must be finite and in [0, 1]; got {p[~possible][0]:g}. {advice}")
+    sums = p.sum(axis=-1)
+    wrong = np.abs(sums - 1) > _TOLERANCE
+    if wrong.any():
+        raise ValueError(
+            f"proba must sum to one on its last axis; got a sum of {sums[wrong][0]:g}. {advice}"
+        )
+    return np.clip(p, 0.0, 1.0)

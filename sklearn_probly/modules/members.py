@@ -1,0 +1,202 @@
+"""Independent members side by side, and what their predictions add up to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+
+class StackedLinear(nn.Module):
+    """The linear layers of several members as one batched matrix product.
+
+    Parameters
+    ----------
+    weight : Tensor of shape (n_members, out_features, in_features)
+        One weight matrix for each member.
+    bias : Tensor of shape (n_members, out_features) or None
+        One bias for each member.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(weight)
+        self.bias = None if bias is None else nn.Parameter(bias)
+
+    @classmethod
+    def from_linear(cls, layers: Sequence[nn.Linear]) -> StackedLinear:
+        """Return the stack of `layers`, one a member, all of one shape, with their weights."""
+        weight = torch.stack([layer.weight.detach() for layer in layers])
+        if layers[0].bias is None:
+            return cls(weight, None)
+        return cls(weight, torch.stack([layer.bias.detach() for layer in layers]))
+
+    def to_linear(self, member: int) -> nn.Linear:
+        """Return member number `member` as a plain layer with a copy of its weights."""
+        weight = self.weight.detach()[member]
+        layer = nn.utils.skip_init(
+            nn.Linear,
+            weight.shape[1],
+            weight.shape[0],
+            bias=self.bias is not None,
+            device=weight.device,
+            dtype=weight.dtype,
+        )
+        with torch.no_grad():
+            layer.weight.copy_(weight)
+            if self.bias is not None:
+                layer.bias.copy_(self.bias[member])
+        return layer
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map ``(n, in)`` or ``(n_members, n, in)`` to ``(n_members, n, out)``."""
+        if x.dim() == 2:  # a view: the rows are shared, not copied
+            x = x.expand(len(self.weight), -1, -1)
+        if self.bias is None:
+            return torch.bmm(x, self.weight.mT)
+        return torch.baddbmm(self.bias[:, None], x, self.weight.mT)
+
+    def extra_repr(self) -> str:
+        """Return what `repr` shows between the brackets."""
+        n_members, out_features, in_features = self.weight.shape
+        return f"n_members={n_members}, in_features={in_features}, out_features={out_features}"
+
+
+class IndependentMembers(nn.Module):
+    """Networks that share no weight, trained and asked together.
+
+    Two forms exist: `StackedMembers`, one batched matrix product a layer, and `MemberList`, one
+    call a member, for any network. What trains them needs to know one thing, which slice of which
+    parameter is whose.
+    """
+
+    n_members: int
+
+    def member_parameters(self) -> Iterator[tuple[nn.Parameter, int | None]]:
+        """Yield each trainable parameter and its member, None if its first axis is the members."""
+        raise NotImplementedError
+
+    def member_states(self) -> list[list[Tensor]]:
+        """Return for each member the tensors (views) that hold all it has learned."""
+        raise NotImplementedError
+
+
+class StackedMembers(IndependentMembers):
+    """Members that are plain sequences of linear and elementwise layers, as those of `mlp`.
+
+    Parameters
+    ----------
+    members : sequence of torch.nn.Sequential
+        Networks of one architecture: linear layers and layers that act on each element alone.
+    """
+
+    def __init__(self, members: Sequence[nn.Sequential]) -> None:
+        super().__init__()
+        self.n_members = len(members)
+        self.layers = nn.Sequential(
+            *(
+                StackedLinear.from_linear(layers) if isinstance(layers[0], nn.Linear) else layers[0]
+                for layers in zip(*members, strict=True)
+            )
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map ``(n, d)`` or ``(n_members, n, d)`` to logits ``(n_members, n, n_classes)``."""
+        return self.layers(x)
+
+    def member(self, index: int) -> nn.Sequential:
+        """Return member number `index` as a plain network with a copy of its weights."""
+        return nn.Sequential(
+            *(
+                layer.to_linear(index) if isinstance(layer, StackedLinear) else layer
+                for layer in self.layers
+            )
+        )
+
+    def member_parameters(self) -> Iterator[tuple[nn.Parameter, int | None]]:
+        """Yield each trainable parameter; its first axis is the members."""
+        for parameter in self.parameters():
+            if parameter.requires_grad:
+                yield parameter, None
+
+    def member_states(self) -> list[list[Tensor]]:
+        """Return for each member the views of its weights."""
+        return [[p.detach()[m] for p in self.parameters()] for m in range(self.n_members)]
+
+
+class MemberList(IndependentMembers):
+    """Members of any architecture, called one after the other.
+
+    A loop rather than `torch.vmap`: batch normalisation, dropout and control flow work as in a
+    single network, and calls from several threads do not disturb one another.
+
+    Parameters
+    ----------
+    members : sequence of torch.nn.Module
+        Networks that map ``(n, *features)`` to logits ``(n, n_classes)``.
+    input_dim : int
+        Number of axes of ``(n, *features)``.
+    """
+
+    def __init__(self, members: Sequence[nn.Module], input_dim: int) -> None:
+        super().__init__()
+        self.n_members = len(members)
+        self.input_dim = input_dim
+        self.members = nn.ModuleList(members)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map shared rows, or each member's own on a first axis, to ``(n_members, n, n_classes)``."""
+        own = x if x.dim() > self.input_dim else [x] * self.n_members
+        return torch.stack([member(rows) for member, rows in zip(self.members, own, strict=True)])
+
+    def member_parameters(self) -> Iterator[tuple[nn.Parameter, int | None]]:
+        """Yield each trainable parameter and the number of its member."""
+        for index, member in enumerate(self.members):
+            for parameter in member.parameters():
+                if parameter.requires_grad:
+                    yield parameter, index
+
+    def member_states(self) -> list[list[Tensor]]:
+        """Return for each member its weights and buffers."""
+        return [
+            [t.detach() for t in (*member.parameters(), *member.buffers())]
+            for member in self.members
+        ]
+
+
+class Moments(NamedTuple):
+    """What predictions of many members are summed up to.
+
+    Attributes
+    ----------
+    mean_proba : Tensor of shape (n, n_classes), float64
+        Mean over members of their class probabilities.
+    mean_entropy : Tensor of shape (n,), float64
+        Mean over members of the entropy of their class probabilities, bits.
+    """
+
+    mean_proba: Tensor
+    mean_entropy: Tensor
+
+
+def moments(logits: Tensor) -> Moments:
+    """Return the moments over members of ``softmax(logits)``.
+
+    Parameters
+    ----------
+    logits : Tensor of shape (n_members, n, n_classes)
+        Logits of one chunk of rows.
+
+    Returns
+    -------
+    Moments
+        Summed in float64; entropies come from log-probabilities, so that p log p is 0 at p = 0.
+    """
+    log_proba = logits.double().log_softmax(-1)
+    proba = log_proba.exp()
+    # A probability that underflows has a finite log-probability (logits are), so 0 * log 0 is 0.
+    entropy = (proba * log_proba).sum(-1).mean(0).div_(-math.log(2))
+    return Moments(proba.mean(0), entropy.clamp_(min=0))

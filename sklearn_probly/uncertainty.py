@@ -1,0 +1,128 @@
+"""Ask any fitted estimator how unsure it is, through the pipelines and searches around it.
+
+Estimators are known by what they can do, never by class: this module imports none of ours.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+__all__ = ["predict_uncertainty"]
+
+Kind = Literal["total", "aleatoric", "epistemic"]
+
+
+def predict_uncertainty(estimator: Any, X: Any, kind: Kind | None = None) -> NDArray[np.float64]:
+    """Predict uncertainty with a fitted estimator or with anything fitted that holds one.
+
+    scikit-learn's meta-estimators do not pass `predict_uncertainty` on; this function does.
+
+    Parameters
+    ----------
+    estimator : estimator instance
+        Fitted estimator with a method `predict_uncertainty`, or a fitted
+        :class:`~sklearn.pipeline.Pipeline` that ends in one (`X` is transformed first), a
+        search such as :class:`~sklearn.model_selection.GridSearchCV` (its best estimator
+        answers), a :class:`~sklearn.frozen.FrozenEstimator` or a
+        :class:`~sklearn.calibration.CalibratedClassifierCV` (the mean over its members),
+        nested in any way.
+    X : array-like of shape (n_samples, ...)
+        Samples, in the form that `estimator` predicts on.
+    kind : {"total", "aleatoric", "epistemic"} or None, default=None
+        Kind of uncertainty. None is the estimator's own default, the first of its
+        `uncertainty_kinds_`.
+
+    Returns
+    -------
+    uncertainty : ndarray of shape (n_samples,)
+        Uncertainties, float64, higher where less sure, in the unit that the innermost
+        estimator names in `uncertainty_units_`.
+
+    Raises
+    ------
+    TypeError
+        If `estimator` neither has `predict_uncertainty` nor holds an estimator that does.
+    NotFittedError
+        If `estimator` is not fitted.
+    ValueError
+        If the innermost estimator does not define `kind`.
+
+    Notes
+    -----
+    Calibration changes the probabilities, not the uncertainty: that of a
+    `CalibratedClassifierCV` is that of the models which it calibrates.
+
+    Examples
+    --------
+    Any classifier takes part by having the method, a random forest for example:
+
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from sklearn_probly.measures import decompose
+    >>> from sklearn_probly.uncertainty import predict_uncertainty
+    >>> class UnsureForest(RandomForestClassifier):
+    ...     def predict_uncertainty(self, X, kind="total"):
+    ...         members = [tree.predict_proba(X) for tree in self.estimators_]
+    ...         return getattr(decompose(members), kind)
+    >>> X, y = load_iris(return_X_y=True)
+    >>> pipe = make_pipeline(StandardScaler(), UnsureForest(n_estimators=10, random_state=0))
+    >>> uncertainty = predict_uncertainty(pipe.fit(X, y), X, kind="epistemic")
+    >>> uncertainty.shape
+    (150,)
+    >>> bool(uncertainty[y == 0].max() < uncertainty.mean())  # setosa stands apart
+    True
+    """
+    return _predict(estimator, X, {} if kind is None else {"kind": kind}, ())
+
+
+def _predict(
+    estimator: Any, X: Any, kwargs: dict[str, Any], path: tuple[str, ...]
+) -> NDArray[np.float64]:
+    if hasattr(estimator, "predict_uncertainty"):
+        return estimator.predict_uncertainty(X, **kwargs)
+    path, transformer, inner = _open(estimator, path)
+    if transformer is not None:
+        X = transformer.transform(X)
+    return np.mean([_predict(each, X, kwargs, path) for each in inner], axis=0)
+
+
+def _innermost(estimator: Any, path: tuple[str, ...] = ()) -> Iterator[Any]:
+    """Yield the estimators that answer for `estimator`: one, or each member that is calibrated."""
+    if hasattr(estimator, "predict_uncertainty"):
+        yield estimator
+    else:
+        path, _, inner = _open(estimator, path)
+        for each in inner:
+            yield from _innermost(each, path)
+
+
+def _open(
+    estimator: Any, path: tuple[str, ...]
+) -> tuple[tuple[str, ...], Pipeline | None, list[Any]]:
+    """Take one wrapper off: its path, what transforms X on the way in, and what it holds."""
+    name = repr(estimator) if isinstance(estimator, str) else type(estimator).__name__
+    path = (*path, name)
+    if hasattr(estimator, "fit") and not isinstance(estimator, type):
+        check_is_fitted(estimator)
+    if isinstance(estimator, Pipeline):
+        return path, estimator[:-1] if len(estimator) > 1 else None, [estimator[-1]]
+    if hasattr(estimator, "best_estimator_"):
+        return path, None, [estimator.best_estimator_]
+    if isinstance(estimator, FrozenEstimator):
+        return path, None, [estimator.estimator]
+    if isinstance(estimator, CalibratedClassifierCV):
+        return path, None, [each.estimator for each in estimator.calibrated_classifiers_]
+    raise TypeError(
+        f"No estimator with predict_uncertainty was found; got {' -> '.join(path)}. Pass a fitted "
+        "estimator that has it, or a Pipeline, a search (with refit=True), a FrozenEstimator or a "
+        "CalibratedClassifierCV that holds one."
+    )
