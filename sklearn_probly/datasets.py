@@ -78,9 +78,9 @@ def load_mnist(
         mnist = MNIST(root, train=train, download=download)
     except Exception as error:  # torchvision raises nearly anything where a file is damaged
         raise OSError(
-            f"MNIST could not be loaded: {error}. Either check the connection and pass "
-            f"download=True, or put the four uncompressed files {', '.join(_FILES)} into "
-            f"{root / 'MNIST' / 'raw'}."
+            f"MNIST could not be loaded ({type(error).__name__}: {str(error).strip()}). Either "
+            "check the connection and pass download=True, or put the four uncompressed files "
+            f"{', '.join(_FILES)} into {root / 'MNIST' / 'raw'}."
         ) from error
     X = mnist.data.numpy().astype(np.float32)
     X /= 255

@@ -13,6 +13,7 @@ from sklearn_probly.uncertainty import Kind, _innermost, predict_uncertainty
 __all__ = ["MostUncertainDisplay"]
 
 _COLUMNS = 5
+_TITLE_WIDTH = 24  # characters that fit above an image two inches wide
 
 
 class MostUncertainDisplay:
@@ -51,11 +52,11 @@ class MostUncertainDisplay:
     --------
     >>> from matplotlib.figure import Figure
     >>> from sklearn.datasets import load_digits
-    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.naive_bayes import GaussianNB
     >>> from sklearn_probly.inspection import MostUncertainDisplay
     >>> from sklearn_probly.measures import entropy
     >>> X, y = load_digits(return_X_y=True)
-    >>> clf = LogisticRegression(max_iter=20, C=1e-4).fit(X, y)
+    >>> clf = GaussianNB().fit(X, y)
     >>> display = MostUncertainDisplay.from_predictions(
     ...     X, y, clf.predict(X), entropy(clf.predict_proba(X)), ax=Figure().subplots(1, 5)
     ... )
@@ -129,7 +130,6 @@ class MostUncertainDisplay:
 
         Examples
         --------
-        >>> import numpy as np
         >>> from matplotlib.figure import Figure
         >>> from sklearn.datasets import load_digits
         >>> from sklearn.ensemble import RandomForestClassifier
@@ -227,14 +227,14 @@ class MostUncertainDisplay:
         1.23 bits
         """
         if n_images < 1:
-            raise ValueError(f"n_images must be at least 1; got {n_images}. Leave it at 5.")
-        uncertainty = _check_uncertainty(uncertainty)
-        y_true, y_pred = column_or_1d(y_true), column_or_1d(y_pred)
-        X = np.asarray(X)
-        check_consistent_length(X, y_true, y_pred, uncertainty)
-        top = np.argsort(-uncertainty, kind="stable")[:n_images]
-        images = _as_images(X[top], image_shape)
-        display = cls(images, y_true[top], y_pred[top], uncertainty[top], unit=unit, indices=top)
+            raise ValueError(f"n_images must be at least 1; got {n_images}. Pass 1 or more.")
+        scores = _check_uncertainty(uncertainty)
+        pixels = np.asarray(X)
+        true, pred = np.asarray(column_or_1d(y_true)), np.asarray(column_or_1d(y_pred))
+        check_consistent_length(pixels, true, pred, scores)
+        top = np.argsort(-scores, kind="stable")[:n_images]
+        images = _as_images(pixels[top], image_shape)
+        display = cls(images, true[top], pred[top], scores[top], unit=unit, indices=top)
         return display.plot(ax=ax)
 
     def plot(self, ax: Any = None) -> Self:
@@ -283,7 +283,7 @@ class MostUncertainDisplay:
         if ax is None:
             columns = min(n_images, _COLUMNS)
             rows = ceil(n_images / columns)
-            figure = plt.figure(figsize=(2 * columns, 2.5 * rows), layout="constrained")
+            figure = plt.figure(figsize=(2 * columns, 2.8 * rows), layout="constrained")
             axes = np.array([figure.add_subplot(rows, columns, i + 1) for i in range(n_images)])
         else:
             axes = np.ravel(np.asarray(ax, dtype=object))[:n_images]
@@ -292,14 +292,21 @@ class MostUncertainDisplay:
                 f"ax must have at least one Axes for each of the {n_images} images; got "
                 f"{len(axes)}. Pass more, lower n_images, or leave ax=None for a new figure."
             )
-        grey = {"cmap": "gray", "vmin": np.min(self.images), "vmax": np.max(self.images)}
+        grey = {
+            "cmap": "gray",
+            "vmin": float(np.min(self.images)),
+            "vmax": float(np.max(self.images)),
+        }
         style = grey if self.images.ndim == 3 else {}
         rows_shown = zip(axes, self.images, self.y_true, self.y_pred, self.uncertainty, strict=True)
         for axis, image, true, pred, uncertainty in rows_shown:
             wrong = true != pred
+            labels = f"true {true}, predicted {pred}"
+            if len(labels) > _TITLE_WIDTH:
+                labels = labels.replace(", predicted", ",\npredicted")
             axis.imshow(image, **style)
             axis.set_title(
-                f"true {true}, predicted {pred}\n{uncertainty:.2f} {self.unit or ''}".rstrip(),
+                f"{labels}\n{uncertainty:.2f} {self.unit or ''}".rstrip(),
                 fontsize="medium",
                 **({"color": "tab:red"} if wrong else {}),
             )

@@ -92,8 +92,8 @@ def decompose(member_proba: ArrayLike, base: float = 2) -> Decomposition:
     -------
     decomposition : Decomposition
         Named tuple `(total, aleatoric, epistemic)` of float64 arrays of shape (n_samples,),
-        in units of `base`: ``total == aleatoric + epistemic`` up to rounding, none is negative
-        and `total` is at most the logarithm of the number of classes.
+        in units of `base`: ``total == aleatoric + epistemic``, none is negative and `total` is
+        at most the logarithm of the number of classes.
 
     Raises
     ------
@@ -195,8 +195,9 @@ def decompose_moments(
             f"got {h[row]:g} at row {row}, where that entropy is {total[row]:g}. "
             f"Give it in units of base={base}."
         )
-    aleatoric = np.clip(h, 0.0, total)
-    return Decomposition(total, aleatoric, total - aleatoric)
+    epistemic = total - np.clip(h, 0.0, total)
+    # The second difference, unlike h itself, makes the parts add up to the total to the last bit.
+    return Decomposition(total, total - epistemic, epistemic)
 
 
 def _log(x: ArrayLike, base: float) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""How well an uncertainty does its work: does it rank errors, or foreign rows, first?
+"""How well uncertainty does its work: whether errors, or rows from elsewhere, come first.
 
 Functions of arrays, in the manner of :mod:`sklearn.metrics`.
 """
@@ -64,10 +64,10 @@ def error_detection_auroc(y_true: ArrayLike, y_pred: ArrayLike, uncertainty: Arr
     0.75
     """
     scores = _check_uncertainty(uncertainty)
-    y_true, y_pred = column_or_1d(y_true), column_or_1d(y_pred)
-    check_consistent_length(y_true, y_pred, scores)
-    unique_labels(y_true, y_pred)  # refuses NaN, and strings beside numbers
-    wrong = y_true != y_pred
+    true, pred = np.asarray(column_or_1d(y_true)), np.asarray(column_or_1d(y_pred))
+    check_consistent_length(true, pred, scores)
+    unique_labels(true, pred)  # refuses NaN, and strings beside numbers
+    wrong = np.asarray(true != pred)
     if wrong.all() or not wrong.any():
         warnings.warn(
             f"error_detection_auroc is undefined and set to NaN: {wrong.sum()} of the {len(wrong)} "

@@ -1,90 +1,114 @@
 import numpy as np
+import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 from sklearn.exceptions import UndefinedMetricWarning
 
 from sklearn_probly.metrics import error_detection_auroc, ood_auroc
 
-scores = st.lists(st.integers(0, 9), min_size=1, max_size=12)
+SCORES = hnp.arrays(float, st.integers(1, 20), elements=st.integers(-5, 5))
 
 
-def pairs_won(low, high):
-    """P(high > low) + P(tie) / 2, counted pair by pair."""
-    gap = np.subtract.outer(np.asarray(high), np.asarray(low))
-    return np.mean((gap > 0) + 0.5 * (gap == 0))
+def share_of_pairs_won(low, high):
+    wins = np.subtract.outer(high, low)
+    return np.mean((wins > 0) + 0.5 * (wins == 0))
 
 
 def test_error_detection_by_hand():
-    u = [0.1, 0.4, 0.35, 0.8]
-    assert error_detection_auroc([0, 1, 1, 0], [0, 1, 0, 1], u) == 0.75
-    assert error_detection_auroc(["a", "b", "b", "a"], ["a", "b", "a", "c"], u) == 0.75
-    assert type(error_detection_auroc([0, 1], [0, 0], [1, 2])) is float
+    y_true, y_pred = np.array([0, 1, 1, 0]), np.array([0, 1, 0, 1])
+    assert error_detection_auroc(y_true, y_pred, [0.1, 0.4, 0.35, 0.8]) == 0.75
+    assert error_detection_auroc(y_true, y_pred, [0.1, 0.2, 0.8, 0.9]) == 1.0
+    assert error_detection_auroc(y_true, y_pred, [0.9, 0.8, 0.2, 0.1]) == 0.0
+    assert error_detection_auroc(y_true, y_pred, [0.3] * 4) == 0.5
 
 
 def test_ood_by_hand():
     assert ood_auroc([0.2, 0.5], [0.4, 0.9]) == 0.75
-    assert ood_auroc([1, 1, 1], [1]) == 0.5
-    assert type(ood_auroc([0], [1])) is float
+    assert ood_auroc([0.2], [0.2, 0.2, 0.2]) == 0.5
 
 
-@settings(max_examples=50)
-@given(low=scores, high=scores)
-def test_both_count_pairs(low, high):
-    expected = pytest.approx(pairs_won(low, high))
-    right = np.repeat([0, 1], [len(low), len(high)])
-    assert ood_auroc(low, high) == expected
-    assert error_detection_auroc(np.zeros_like(right), right, low + high) == expected
-    assert ood_auroc(high, low) == pytest.approx(1 - pairs_won(low, high))
+def test_result_is_a_python_float():
+    assert type(ood_auroc([1], [2])) is float
+    assert type(error_detection_auroc([0, 0], [0, 1], [1, 2])) is float
 
 
-@settings(max_examples=50)
-@given(low=scores, high=scores)
-def test_only_the_order_counts(low, high):
-    assert ood_auroc(np.exp(low), np.exp(high)) == ood_auroc(low, high)
+@given(SCORES, SCORES)
+def test_ood_is_the_share_of_pairs_won(inside, outside):
+    assert ood_auroc(inside, outside) == pytest.approx(share_of_pairs_won(inside, outside))
+    assert ood_auroc(outside, inside) == pytest.approx(1 - ood_auroc(inside, outside))
 
 
-@pytest.mark.parametrize(("y_pred", "sort"), [([0, 1, 2], "right"), ([1, 2, 0], "wrong")])
-def test_error_detection_undefined(y_pred, sort):
-    with pytest.warns(UndefinedMetricWarning, match=f"All 3 predictions are {sort}"):
-        assert np.isnan(error_detection_auroc([0, 1, 2], y_pred, [0.1, 0.2, 0.3]))
+@given(SCORES, SCORES)
+def test_errors_are_ranked_as_foreign_rows_are(right, wrong):
+    y_true = np.zeros(len(right) + len(wrong), dtype=int)
+    y_pred = np.repeat([0, 1], [len(right), len(wrong)])
+    scores = np.concatenate([right, wrong])
+    assert error_detection_auroc(y_true, y_pred, scores) == ood_auroc(right, wrong)
 
 
-@pytest.mark.parametrize(
-    ("y_true", "y_pred", "uncertainty", "match"),
-    [
-        ([0, 1], [0, 0], [np.nan, 1], "Input uncertainty contains NaN"),
-        ([0, 1], [0, 0], [np.inf, 1], "Input uncertainty contains infinity"),
-        ([0, np.nan], [0, 0], [0, 1], "Input y_true contains NaN"),
-        ([0, 1], [0, np.nan], [0, 1], "Input y_pred contains NaN"),
-        ([[0, 1]], [0, 0], [0, 1], r"y_true must be one-dimensional; got shape \(1, 2\)"),
-        ([0, 1], [[0], [0]], [0, 1], r"y_pred must be one-dimensional; got shape \(2, 1\)"),
-        ([0, 1], [0, 0], [[0], [1]], r"uncertainty must be one-dimensional; got shape \(2, 1\)"),
-        ([0, 1], [0, 0], 0.5, r"uncertainty must be one-dimensional; got shape \(\)"),
-        ([0, 1], [0, 0], [0, 1, 2], r"inconsistent numbers of samples: \[2, 2, 3\]"),
-        ([0, 1], [0], [0, 1], r"inconsistent numbers of samples: \[2, 1, 2\]"),
-        ([], [], [], "y_true is empty"),
-        ([0, 1], [0, 0], [], "uncertainty is empty"),
-        (["a", "b"], [0, 1], [0, 1], "Mix of label input types"),
-        ([0.5, 0.7], [0, 1], [0, 1], "Mix type of y not allowed"),
-    ],
-)
-def test_error_detection_rejects(y_true, y_pred, uncertainty, match):
-    with pytest.raises(ValueError, match=match):
-        error_detection_auroc(y_true, y_pred, uncertainty)
+@given(SCORES, SCORES)
+def test_only_the_order_matters(inside, outside):
+    assert ood_auroc(np.exp(inside) - 3, np.exp(outside) - 3) == ood_auroc(inside, outside)
 
 
 @pytest.mark.parametrize(
-    ("inside", "outside", "match"),
+    ("y_true", "y_pred"),
     [
-        ([np.nan], [1], "Input uncertainty_in contains NaN"),
-        ([0], [-np.inf], "Input uncertainty_out contains infinity"),
-        ([[0]], [1], r"uncertainty_in must be one-dimensional; got shape \(1, 1\)"),
-        ([0], 1, r"uncertainty_out must be one-dimensional; got shape \(\)"),
-        ([], [1], "uncertainty_in is empty"),
-        ([0], [], "uncertainty_out is empty"),
+        (["cat", "dog"], ["cat", "cat"]),
+        (["cat", "dog"], np.array(["cat", "cat"], dtype=object)),
+        ([True, False], [True, True]),
+        ([-1, 7], [-1.0, -1.0]),
+        (pd.Categorical(["a", "b"]), ["a", "a"]),
+        (pd.Series([3, 4], index=[5, 9]), pd.Series([3, 3], index=[0, 1])),
     ],
 )
-def test_ood_rejects(inside, outside, match):
+def test_labels_of_any_kind(y_true, y_pred):
+    assert error_detection_auroc(y_true, y_pred, [0.1, 0.2]) == 1.0
+
+
+@pytest.mark.parametrize(("y_pred", "n_wrong"), [([0, 1, 0], 0), ([1, 0, 1], 3)])
+def test_nan_where_undefined(y_pred, n_wrong):
+    with pytest.warns(
+        UndefinedMetricWarning, match=rf"{n_wrong} of the 3 predictions are wrong.*more samples"
+    ):
+        assert np.isnan(error_detection_auroc([0, 1, 0], y_pred, [0.1, 0.2, 0.3]))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_uncertainty_must_be_finite(bad):
+    with pytest.raises(ValueError, match=rf"uncertainty must be finite; got {bad} at row 1"):
+        error_detection_auroc([0, 1], [0, 0], [0.1, bad])
+    with pytest.raises(ValueError, match=rf"uncertainty_in must be finite; got {bad} at row 0"):
+        ood_auroc([bad], [0.1])
+    with pytest.raises(ValueError, match=rf"uncertainty_out must be finite; got {bad} at row 0"):
+        ood_auroc([0.1], [bad])
+
+
+@pytest.mark.parametrize("bad", [[], [[0.1], [0.2]], 0.1])
+def test_uncertainty_must_be_one_number_a_row(bad):
+    match = r"must have shape \(n_samples,\) .*got shape .*predict_uncertainty"
+    with pytest.raises(ValueError, match="uncertainty " + match):
+        error_detection_auroc([0, 1], [0, 0], bad)
+    with pytest.raises(ValueError, match="uncertainty_in " + match):
+        ood_auroc(bad, [0.1])
+    with pytest.raises(ValueError, match="uncertainty_out " + match):
+        ood_auroc([0.1], bad)
+
+
+@pytest.mark.parametrize(
+    ("y_true", "y_pred", "match"),
+    [
+        ([0, 1, 1], [0, 1], "inconsistent numbers of samples"),
+        ([0, 1], [0], "inconsistent numbers of samples"),
+        ([[0, 1], [1, 0]], [0, 1], "should be a 1d array"),
+        ([0, 1], [[0, 1], [1, 0]], "should be a 1d array"),
+        ([0.0, np.nan], [0, 1], "contains NaN"),
+        ([0, 1], ["0", "1"], "Mix of label input types"),
+        ([], [], "inconsistent numbers of samples"),
+    ],
+)
+def test_bad_labels(y_true, y_pred, match):
     with pytest.raises(ValueError, match=match):
-        ood_auroc(inside, outside)
+        error_detection_auroc(y_true, y_pred, [0.1, 0.2])

@@ -1,166 +1,188 @@
+import subprocess
+import sys
+
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.utils.validation import check_is_fitted
 
-from sklearn_probly.uncertainty import predict_uncertainty, uncertainty_unit
+from sklearn_probly.uncertainty import _innermost, predict_uncertainty
 
-rng = np.random.default_rng(0)
-X = rng.normal(3, 2, size=(30, 2))
-y = np.arange(30) % 2
+X, Y = load_iris(return_X_y=True)
 
 
-class Fake(ClassifierMixin, BaseEstimator):
-    """Says how far a sample lies from the mean of what it was fitted to."""
+class Unsure(ClassifierMixin, BaseEstimator):
+    """Says `scale` times the first feature's distance from its training mean."""
+
+    uncertainty_kinds_ = ("total", "epistemic")
+    uncertainty_units_ = {"total": "bits", "epistemic": "nats"}  # noqa: RUF012
 
     def __init__(self, scale=1.0):
         self.scale = scale
 
     def fit(self, X, y):
         self.classes_ = np.unique(y)
-        self.mean_ = X.mean(axis=0)
-        self.uncertainty_kinds_ = ("total", "ood")
-        self.uncertainty_units_ = {"total": "bits", "ood": "nats"}
+        self.mean_ = X[:, 0].mean()
         return self
 
     def predict_proba(self, X):
-        second = 1 / (1 + np.exp(self.mean_[0] - X[:, 0]))
-        return np.column_stack([1 - second, second])
+        return np.random.default_rng(0).dirichlet(np.ones(len(self.classes_)), size=len(X))
 
     def predict(self, X):
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
+    def score(self, X, y):
+        return self.scale
+
     def predict_uncertainty(self, X, kind="total"):
-        distance = self.scale * np.linalg.norm(X - self.mean_, axis=1)
+        check_is_fitted(self)
+        if kind not in self.uncertainty_kinds_:
+            raise ValueError(f"no {kind}; it has {self.uncertainty_kinds_}")
+        distance = self.scale * np.abs(X[:, 0] - self.mean_)
         return distance if kind == "total" else -distance
 
 
-def scaled(X):
-    return StandardScaler().fit_transform(X)
+def doubled():
+    return FunctionTransformer(lambda X: 2 * X)
 
 
-def fitted(X):
-    return Fake().fit(X, y)
+def by_hand(X, scale=1.0):
+    return scale * np.abs(X[:, 0] - X[:, 0].mean())
 
 
-def frozen(est):
-    return FrozenEstimator(est.fit(X, y))
+def search(estimator, name="scale"):
+    return GridSearchCV(estimator, {name: [1.0, 3.0, 2.0]}, cv=2)
 
 
-raw = fitted(X).predict_uncertainty(X)
-after_scaling = fitted(scaled(X)).predict_uncertainty(scaled(X))
+WRAPPED = {
+    "itself": (Unsure(), 1),
+    "pipeline of one": (Pipeline([("last", Unsure())]), 1),
+    "pipeline": (make_pipeline(doubled(), Unsure()), 2),
+    "two transformers": (make_pipeline(doubled(), doubled(), Unsure()), 4),
+    "passthrough": (make_pipeline("passthrough", doubled(), None, Unsure()), 2),
+    "pipeline in pipeline": (make_pipeline(doubled(), make_pipeline(doubled(), Unsure())), 4),
+    "grid search": (search(Unsure()), 3),
+    "random search": (RandomizedSearchCV(Unsure(), {"scale": [3.0]}, n_iter=1, cv=2), 3),
+    "search in pipeline": (make_pipeline(doubled(), search(Unsure())), 6),
+    "pipeline in search": (search(make_pipeline(doubled(), Unsure()), "unsure__scale"), 6),
+    "calibrated search": (CalibratedClassifierCV(search(Unsure()), ensemble=False, cv=2), 3),
+    "calibrated pipeline": (
+        CalibratedClassifierCV(make_pipeline(doubled(), Unsure()), ensemble=False, cv=2),
+        2,
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("est", "expected"),
-    [
-        (Fake(), raw),
-        (make_pipeline(Fake()), raw),
-        (make_pipeline("passthrough", Fake()), raw),
-        (make_pipeline(StandardScaler(), Fake()), after_scaling),
-        (make_pipeline(StandardScaler(), make_pipeline("passthrough", Fake())), after_scaling),
-        (GridSearchCV(Fake(), {"scale": [2.0]}, cv=2), 2 * raw),
-        (RandomizedSearchCV(Fake(), {"scale": [2.0]}, n_iter=1, cv=2), 2 * raw),
-        (GridSearchCV(make_pipeline(StandardScaler(), Fake()), {}, cv=2), after_scaling),
-        (make_pipeline(StandardScaler(), GridSearchCV(Fake(), {}, cv=2)), after_scaling),
-        (frozen(Fake()), raw),
-        (frozen(make_pipeline(StandardScaler(), Fake())), after_scaling),
-        (frozen(GridSearchCV(Fake(), {"scale": [2.0]}, cv=2)), 2 * raw),
-        (CalibratedClassifierCV(frozen(Fake())), raw),
-        (CalibratedClassifierCV(Fake(), ensemble=False), raw),
-        (
-            CalibratedClassifierCV(make_pipeline(StandardScaler(), Fake()), ensemble=False),
-            after_scaling,
-        ),
-    ],
-    ids=str,
-)
-def test_unwraps(est, expected):
-    est.fit(X, y)
-    assert_allclose(predict_uncertainty(est, X), expected)
-    assert_allclose(predict_uncertainty(est, X, kind="ood"), -expected)
-    assert uncertainty_unit(est) == "bits"
-    assert uncertainty_unit(est, kind="total") == "bits"
-    assert uncertainty_unit(est, kind="ood") == "nats"
+@pytest.mark.parametrize(("estimator", "scale"), WRAPPED.values(), ids=WRAPPED)
+def test_reaches_the_estimator(estimator, scale):
+    estimator.fit(X, Y)
+    expected = by_hand(X, scale)
+    np.testing.assert_allclose(predict_uncertainty(estimator, X), expected)
+    np.testing.assert_allclose(predict_uncertainty(estimator, X, kind="epistemic"), -expected)
+    np.testing.assert_allclose(predict_uncertainty(estimator, X[:7], "total"), expected[:7])
+    assert [type(each) for each in _innermost(estimator)] == [Unsure]
 
 
-def test_calibrated_gives_the_mean_over_its_members():
-    est = make_pipeline(StandardScaler(), CalibratedClassifierCV(Fake(), cv=3)).fit(X, y)
-    members = [each.estimator for each in est[-1].calibrated_classifiers_]
-    assert len(members) == 3
-    expected = sum(member.predict_uncertainty(scaled(X)) for member in members) / 3
-    assert_allclose(predict_uncertainty(est, X), expected)
+def test_frozen():
+    for inner, scale in [(Unsure(), 1), (make_pipeline(doubled(), Unsure()), 2)]:
+        frozen = FrozenEstimator(inner.fit(X, Y))
+        np.testing.assert_allclose(predict_uncertainty(frozen, X), by_hand(X, scale))
+        calibrated = CalibratedClassifierCV(frozen).fit(X, Y)
+        np.testing.assert_allclose(predict_uncertainty(calibrated, X), by_hand(X, scale))
 
 
-def test_kind_none_leaves_the_default_to_the_estimator():
-    class NoKinds(Fake):
+def test_calibrated_is_the_mean_over_members():
+    calibrated = CalibratedClassifierCV(Unsure(), cv=3).fit(X, Y)
+    means = [each.estimator.mean_ for each in calibrated.calibrated_classifiers_]
+    assert len(set(means)) == 3
+    expected = np.mean([np.abs(X[:, 0] - mean) for mean in means], axis=0)
+    np.testing.assert_allclose(predict_uncertainty(calibrated, X), expected)
+    assert [each.mean_ for each in _innermost(calibrated)] == means
+
+
+def test_kind_is_passed_only_when_given():
+    class OneKind:
         def predict_uncertainty(self, X):
-            return np.ones(len(X))
+            return np.zeros(len(X))
 
-    est = make_pipeline(NoKinds()).fit(X, y)
-    assert_allclose(predict_uncertainty(est, X), np.ones(len(X)))
+    assert predict_uncertainty(OneKind(), X).shape == (150,)
+    with pytest.raises(TypeError, match="kind"):
+        predict_uncertainty(OneKind(), X, kind="total")
+
+
+def test_unknown_kind_is_the_estimators_error():
+    with pytest.raises(ValueError, match="no aleatoric; it has"):
+        predict_uncertainty(make_pipeline(Unsure()).fit(X, Y), X, kind="aleatoric")
 
 
 @pytest.mark.parametrize(
-    ("est", "path"),
+    "estimator",
     [
-        (LogisticRegression(), "LogisticRegression"),
-        (make_pipeline(StandardScaler(), LogisticRegression()), "Pipeline -> LogisticRegression"),
-        (frozen(LogisticRegression()), "FrozenEstimator -> LogisticRegression"),
+        Unsure(),
+        LogisticRegression(),
+        make_pipeline(StandardScaler(), Unsure()),
+        search(Unsure()),
+        CalibratedClassifierCV(Unsure()),
+        FrozenEstimator(make_pipeline(Unsure())),
+        FrozenEstimator(Unsure()),
+    ],
+    ids=repr,
+)
+def test_not_fitted(estimator):
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        predict_uncertainty(estimator, X)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "path"),
+    [
+        (LogisticRegression(max_iter=1000), "LogisticRegression"),
         (
-            GridSearchCV(make_pipeline(LogisticRegression()), {}, cv=2),
+            make_pipeline(StandardScaler(), LogisticRegression()),
+            "Pipeline -> LogisticRegression",
+        ),
+        (
+            GridSearchCV(make_pipeline(StandardScaler(), LogisticRegression()), {}, cv=2),
             "GridSearchCV -> Pipeline -> LogisticRegression",
         ),
         (
-            CalibratedClassifierCV(LogisticRegression()),
+            CalibratedClassifierCV(LogisticRegression(max_iter=1000), cv=2),
             "CalibratedClassifierCV -> LogisticRegression",
         ),
-        (make_pipeline(StandardScaler(), "passthrough"), "Pipeline -> str"),
-        (GridSearchCV(Fake(), {}, cv=2, refit=False), r"GridSearchCV\. .* needs refit=True"),
+        (make_pipeline(StandardScaler(), "passthrough"), "Pipeline -> 'passthrough'"),
+        (GridSearchCV(Unsure(), {}, cv=2, refit=False), "GridSearchCV"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_names_the_path_where_nothing_is_found(est, path):
-    est.fit(X, y)
-    match = f"predict_uncertainty found in {path}"
-    with pytest.raises(TypeError, match=match):
-        predict_uncertainty(est, X)
-    with pytest.raises(TypeError, match=match):
-        uncertainty_unit(est)
+def test_type_error_names_what_was_found(estimator, path):
+    with pytest.raises(TypeError, match=rf"got {path}\. Pass a fitted estimator"):
+        predict_uncertainty(estimator.fit(X, Y), X)
 
 
-@pytest.mark.parametrize(
-    "est",
-    [
-        Fake(),
-        LogisticRegression(),
-        make_pipeline(StandardScaler(), Fake()),
-        GridSearchCV(Fake(), {}),
-        FrozenEstimator(Fake()),
-        CalibratedClassifierCV(Fake()),
-    ],
-    ids=str,
-)
-def test_not_fitted(est):
-    with pytest.raises(NotFittedError, match="not fitted yet"):
-        predict_uncertainty(est, X)
-    with pytest.raises(NotFittedError, match="not fitted yet"):
-        uncertainty_unit(est)
+@pytest.mark.parametrize(("thing", "name"), [(None, "NoneType"), (3, "int"), ("est", "'est'")])
+def test_type_error_for_no_estimator_at_all(thing, name):
+    with pytest.raises(TypeError, match=rf"got {name}\. Pass a fitted"):
+        predict_uncertainty(thing, X)
 
 
-def test_not_an_estimator():
-    with pytest.raises(TypeError, match="not an estimator instance"):
-        predict_uncertainty("model", X)
-
-
-def test_unit_of_an_unknown_kind():
-    est = make_pipeline(Fake()).fit(X, y)
-    with pytest.raises(ValueError, match=r"one of \['total', 'ood'\] for Fake; got 'x'"):
-        uncertainty_unit(est, kind="x")
+def test_imports_no_torch():
+    names = "measures, metrics, uncertainty, inspection, datasets"
+    code = (
+        "import sys, types, importlib.util, pathlib\n"
+        "package = types.ModuleType('sklearn_probly')\n"
+        "folder = importlib.util.find_spec('sklearn_probly').submodule_search_locations\n"
+        "package.__path__ = list(folder)\n"
+        "sys.modules['sklearn_probly'] = package\n"
+        f"from sklearn_probly import {names}\n"
+        "loaded = {'torch', 'torchvision', 'matplotlib'} & set(sys.modules)\n"
+        "assert not loaded, loaded\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

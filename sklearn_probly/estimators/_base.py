@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 import warnings
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -17,26 +17,27 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from ..modules.losses import MemberCrossEntropy
+from ..modules.members import IndependentMembers, MemberList, StackedMembers
 from ..modules.mlp import ACTIVATIONS, mlp
-from ._data import Rows, stratified_split
+from ._data import Rows
 from ._device import resolve_device
 from ._net import MemberNet
+from ._own_network import own_network
 from ._params import SkorchParamsEstimator
 from ._progress import Progress
 from ._random import Streams, borrowed_global_generator
 from ._stopping import Stopping
-
-# `early_stopping="auto"` holds out validation rows from this many rows on, as in
-# HistGradientBoostingClassifier: below it, the rows are worth more as training rows.
-AUTO_EARLY_STOPPING_ROWS = 10_000
-
-FLOATS = {"float32": (np.float32, torch.float32), "float64": (np.float64, torch.float64)}
+from ._validation import (
+    FLOATS,
+    check_hidden_layer_sizes,
+    check_ndim,
+    check_training_rows,
+    to_tensor,
+)
 
 
 @dataclass
@@ -59,7 +60,7 @@ class BaseTorchClassifier(ClassifierMixin, SkorchParamsEstimator, metaclass=ABCM
     parameters.
     """
 
-    _parameter_constraints: dict[str, Any] = {
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         "hidden_layer_sizes": ["array-like"],
         "activation": [StrOptions(set(ACTIVATIONS))],
         "dropout": [Interval(Real, 0, 1, closed="left")],
@@ -82,8 +83,8 @@ class BaseTorchClassifier(ClassifierMixin, SkorchParamsEstimator, metaclass=ABCM
     }
 
     # kind -> unit; a subclass says why it does not define one of the three in `_undefined_kinds`.
-    _uncertainty_units: dict[str, str]
-    _undefined_kinds: dict[str, str] = {}
+    _uncertainty_units: ClassVar[dict[str, str]]
+    _undefined_kinds: ClassVar[dict[str, str]] = {}
 
     net_: MemberNet
     classes_: NDArray[Any]
@@ -102,7 +103,7 @@ class BaseTorchClassifier(ClassifierMixin, SkorchParamsEstimator, metaclass=ABCM
         optimizer: type[torch.optim.Optimizer] = torch.optim.Adam,
         early_stopping: bool | str = "auto",
         validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
+        n_iter_no_change: int = 10,
         tol: float = 1e-4,
         stop_accuracy: float | None = None,
         class_weight: dict[Any, float] | str | None = None,
@@ -185,25 +186,19 @@ class BaseTorchClassifier(ClassifierMixin, SkorchParamsEstimator, metaclass=ABCM
             For bad data or parameters, with the former fit left as it was; or, with advice, when
             the loss stops being finite, the estimator then being unfitted.
         """
-        before = vars(self).copy()
-        try:
-            self._validate_params()
-            self._check_skorch_params()
-            self._check_hidden_layer_sizes()
-            streams = Streams(check_random_state(self.random_state).randint(2**31 - 1))
-            device = resolve_device(self.device)
-            train, valid, classes = self._check_training_rows(
-                X, y, sample_weight, X_val, y_val, streams, device
-            )
-        except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
-            raise
-        try:
-            # Whatever mode the caller is in, training needs gradients.
+        # Whatever mode the caller is in, training needs gradients.
+        with torch.inference_mode(False), torch.enable_grad():
+            with self._undone_on_error():
+                self._validate_params()
+                self._check_skorch_params()
+                check_hidden_layer_sizes(self.hidden_layer_sizes)
+                streams = Streams(check_random_state(self.random_state).randint(2**31 - 1))
+                device = resolve_device(self.device)
+                train, valid, classes = check_training_rows(
+                    self, X, y, sample_weight, X_val, y_val, streams, device
+                )
             with (
-                torch.inference_mode(False),
-                torch.enable_grad(),
+                self._unfitted_on_error(),
                 self._generator_of_own_module(streams),
                 Progress(self._phase_epochs(), disable=not self.verbose) as progress,
             ):
@@ -212,10 +207,6 @@ class BaseTorchClassifier(ClassifierMixin, SkorchParamsEstimator, metaclass=ABCM
                 )
                 if net.interrupted_ and not net.history:
                     raise KeyboardInterrupt
-        except BaseException:
-            for name in [name for name in vars(self) if name.endswith("_")]:
-                delattr(self, name)
-            raise
         if net.interrupted_:
             warnings.warn(
                 f"Training interrupted after {len(net.history)} epochs; the model is usable.",
@@ -228,96 +219,31 @@ class BaseTorchClassifier(ClassifierMixin, SkorchParamsEstimator, metaclass=ABCM
         self.net_ = net
         return self
 
-    def _check_hidden_layer_sizes(self) -> None:
-        for size in self.hidden_layer_sizes:
-            if not isinstance(size, Integral) or size < 1:
-                raise ValueError(
-                    "Each item of hidden_layer_sizes must be an int >= 1; got "
-                    f"{size!r} in {self.hidden_layer_sizes!r}."
-                )
+    @contextmanager
+    def _undone_on_error(self) -> Iterator[None]:
+        before = vars(self).copy()
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
 
-    def _check_training_rows(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        X_val: Any,
-        y_val: Any,
-        streams: Streams,
-        device: torch.device,
-    ) -> tuple[Rows, Rows | None, NDArray[Any]]:
-        """Return the training and validation rows on the device, and the classes."""
-        numpy_dtype, torch_dtype = FLOATS[self.dtype]
-        X, y = validate_data(self, X, y, dtype=numpy_dtype, allow_nd=True, ensure_2d=True)
-        self._check_ndim(X)
-        check_classification_targets(y)
-        classes, encoded = np.unique(y, return_inverse=True)
-        if len(classes) < 2:
-            raise ValueError(
-                f"{type(self).__name__} needs at least two classes in y; got one class, "
-                f"{classes.tolist()[0]!r}."
-            )
-        weight = None
-        if sample_weight is not None or self.class_weight is not None:
-            weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
-            if (weight < 0).any():
-                raise ValueError(f"sample_weight must be >= 0; got {weight.min()}.")
-            if self.class_weight is not None:
-                weight = weight * compute_sample_weight(self.class_weight, y)
-            used = weight > 0
-            if not used.any():
-                raise ValueError("sample_weight is zero for every row; give a row some weight.")
-            if not used.all():
-                X, encoded, weight = X[used], encoded[used], weight[used]
-            weight = weight / weight.mean()
+    @contextmanager
+    def _unfitted_on_error(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            for name in [name for name in vars(self) if name.endswith("_")]:
+                delattr(self, name)
+            raise
 
-        def rows(X: Any, encoded: Any, weight: Any) -> Rows:
-            return Rows(
-                to_tensor(X, numpy_dtype, device),
-                torch.from_numpy(encoded.astype(np.int64)).to(device),
-                None if weight is None else torch.from_numpy(weight).to(device, torch_dtype),
-            )
-
-        train = rows(X, encoded, weight)
-        if X_val is not None or y_val is not None:
-            if X_val is None or y_val is None:
-                raise ValueError("X_val and y_val must be given together; one of them is None.")
-            X_val, y_val = validate_data(
-                self, X_val, y_val, dtype=numpy_dtype, allow_nd=True, reset=False
-            )
-            unknown = np.setdiff1d(y_val, classes)
-            if len(unknown):
-                raise ValueError(f"y_val holds labels that y does not: {unknown.tolist()}.")
-            if self.early_stopping is False:
-                return train, None, classes
-            return train, rows(X_val, np.searchsorted(classes, y_val), None), classes
-        if self._stops_early(len(encoded)):
-            kept, held_out = stratified_split(
-                encoded, self.validation_fraction, streams.numpy("split")
-            )
-            if not len(held_out):
-                raise ValueError(
-                    f"early_stopping=True needs a class with two rows or more; n_samples="
-                    f"{len(encoded)} and each of the {len(classes)} classes has one row. Set "
-                    "early_stopping=False or give X_val and y_val."
-                )
-            valid = Rows(train.X, train.y, train.weight, torch.from_numpy(held_out).to(device))
-            train = Rows(train.X, train.y, train.weight, torch.from_numpy(kept).to(device))
-            return train, valid, classes
-        return train, None, classes
-
-    def _stops_early(self, n_rows: int) -> bool:
-        if self.early_stopping == "auto":
-            return n_rows >= AUTO_EARLY_STOPPING_ROWS
-        return bool(self.early_stopping)
-
-    def _check_ndim(self, X: NDArray[Any]) -> None:
-        if self.module is None and X.ndim != 2:
-            raise ValueError(
-                f"X has shape {X.shape}, and the default network takes one row of features for "
-                "each sample. Flatten with X.reshape(len(X), -1), or give a network for such "
-                "input as `module`."
-            )
+    def _independent_members(self, fit: FitContext, n_members: int) -> IndependentMembers:
+        """Return freshly initialised networks that are trained side by side."""
+        networks = [self._network(fit, member) for member in range(n_members)]
+        if self.module is None:
+            return StackedMembers(networks)
+        return MemberList(networks, input_dim=fit.train.X.dim())
 
     def _network(self, fit: FitContext, member: int = 0) -> nn.Module:
         """Return a fresh network ``(n, *features) -> (n, n_classes)``, initialised for `member`."""
@@ -393,7 +319,7 @@ class BaseTorchClassifier(ClassifierMixin, SkorchParamsEstimator, metaclass=ABCM
 
     @property
     def history_(self) -> Any:
-        """skorch's history of the main phase."""
+        """Skorch's history of the main phase."""
         return self.net_.history
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -501,20 +427,22 @@ class BaseTorchClassifier(ClassifierMixin, SkorchParamsEstimator, metaclass=ABCM
         Chunks are converted one at a time: no copy of `X` is made.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype="numeric", allow_nd=True, ensure_2d=True, reset=False)
-        self._check_ndim(X)
+        rows_in: NDArray[Any] = validate_data(
+            self, X, dtype="numeric", allow_nd=True, ensure_2d=True, reset=False
+        )
+        check_ndim(self, rows_in)
         weights = next(self.module_.parameters())
         numpy_dtype = FLOATS[str(weights.dtype).removeprefix("torch.")][0]
-        for start in range(0, len(X), self.batch_size):
-            rows = slice(start, min(start + self.batch_size, len(X)))
+        for start in range(0, len(rows_in), self.batch_size):
+            rows = slice(start, min(start + self.batch_size, len(rows_in)))
             with torch.inference_mode():
-                x = to_tensor(X[rows], numpy_dtype, weights.device)
+                x = to_tensor(rows_in[rows], numpy_dtype, weights.device)
                 logits = self.module_(x)
                 if not bool(logits.isfinite().all()):
                     raise ValueError(
                         "Input X contains infinity or a value too large for the network: the "
                         f"largest |X| among rows {start} to {rows.stop - 1} is "
-                        f"{float(np.abs(X[rows]).max()):.3g}. Scale the features."
+                        f"{float(np.abs(rows_in[rows]).max()):.3g}. Scale the features."
                     )
             yield rows, logits
 
@@ -532,54 +460,6 @@ class BaseTorchClassifier(ClassifierMixin, SkorchParamsEstimator, metaclass=ABCM
             net.optimizer_.state.clear()
             state["net_"] = net
         return state
-
-
-def to_tensor(X: NDArray[Any], dtype: Any, device: torch.device) -> Tensor:
-    """Return `X` as a tensor of the given NumPy dtype; an array that fits is not copied."""
-    with np.errstate(over="ignore"):  # an overflow is told from the result
-        array = np.ascontiguousarray(X, dtype=dtype)
-    if not array.flags.writeable:
-        array = array.copy()  # torch warns of memory that it must not write to
-    return torch.from_numpy(array).to(device)
-
-
-def own_network(
-    module: Any, n_features: int, n_classes: int, params: dict[str, Any], seed: int
-) -> nn.Module:
-    """Return a fresh network of the user's, with weights that `seed` determines.
-
-    Parameters
-    ----------
-    module : type, nn.Module or callable
-        A class is called with `params`, an instance is copied and its layers are re-initialised, a
-        callable is called with ``n_features`` and ``n_classes``.
-    n_features, n_classes : int
-        What a callable is told.
-    params : dict
-        The ``module__...`` parameters.
-    seed : int
-        Seed of torch's global generator, which the caller has borrowed.
-    """
-    torch.manual_seed(seed)
-    if isinstance(module, nn.Module):
-        if params:
-            return type(module)(**params)
-        network = copy.deepcopy(module)
-        for layer in network.modules():
-            reset: Callable[[], None] | None = getattr(layer, "reset_parameters", None)
-            if reset is not None:
-                reset()
-            elif any(True for _ in layer.parameters(recurse=False)):
-                raise ValueError(
-                    f"{type(layer).__name__} has parameters but no reset_parameters(), so it "
-                    "cannot be initialised anew for each member; give `module` as a class or a "
-                    "callable (n_features, n_classes) instead of an instance."
-                )
-        return network
-    network = module(**params) if isinstance(module, type) else module(n_features, n_classes)
-    if not isinstance(network, nn.Module):
-        raise TypeError(f"module must give a torch.nn.Module; got {type(network).__name__}.")
-    return network
 
 
 def _fresh(callback: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -16,7 +16,11 @@ from ._base import BaseTorchClassifier
 class BaseEnsembleClassifier(BaseTorchClassifier):
     """Base of the methods with members; total uncertainty = aleatoric + epistemic, bits."""
 
-    _uncertainty_units = {"total": "bits", "aleatoric": "bits", "epistemic": "bits"}
+    _uncertainty_units: ClassVar[dict[str, str]] = {
+        "total": "bits",
+        "aleatoric": "bits",
+        "epistemic": "bits",
+    }
 
     def predict_proba_members(self, X: ArrayLike) -> NDArray[Any]:
         """Return the class probabilities of each member.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -185,7 +186,7 @@ class MemberNet(NeuralNet):
         )
         if not kwargs:
             return Batches(dataset, sampler)
-        try:
+        with _unknown_names_are_value_errors("iterator_train"):
             return DataLoader(
                 dataset,
                 sampler=sampler,
@@ -193,8 +194,6 @@ class MemberNet(NeuralNet):
                 generator=streams.torch("loader"),
                 **kwargs,
             )
-        except TypeError as error:
-            raise ValueError(f"A parameter 'iterator_train__...' does not exist: {error}") from error
 
     def initialize_optimizer(self, triggered_directly: Any = None) -> MemberNet:
         """Create the optimizer, fused into one kernel where torch has that."""
@@ -205,10 +204,24 @@ class MemberNet(NeuralNet):
         has_fused = "fused" in inspect.signature(self.optimizer).parameters
         if has_fused and not chosen and parameters[0][1].device.type in ("cpu", "cuda"):
             kwargs["fused"] = True
-        try:
+        with _unknown_names_are_value_errors("optimizer"):
             self.optimizer_ = self.optimizer(*args, **kwargs)
-        except TypeError as error:
-            raise ValueError(f"A parameter 'optimizer__...' does not exist: {error}") from error
+        return self
+
+    def initialize_criterion(self) -> MemberNet:
+        """Create the criterion."""
+        with _unknown_names_are_value_errors("criterion"):
+            return super().initialize_criterion()
+
+    def initialize_callbacks(self) -> MemberNet:
+        """Create the callbacks; a parameter of one that is not there is an error."""
+        super().initialize_callbacks()
+        names = {name for name, _ in self.callbacks_}
+        for key in vars(self):
+            if key.startswith("callbacks__") and key.split("__")[1] not in names:
+                raise ValueError(
+                    f"Parameter {key!r} names no callback; there are {', '.join(sorted(names))}."
+                )
         return self
 
     def _has_batch_listeners(self) -> bool:
@@ -224,6 +237,14 @@ class MemberNet(NeuralNet):
 
 
 MEMBER_KEYS = ("train_loss", "train_accuracy", "valid_loss")
+
+
+@contextmanager
+def _unknown_names_are_value_errors(prefix: str) -> Iterator[None]:
+    try:
+        yield
+    except TypeError as error:
+        raise ValueError(f"A parameter '{prefix}__...' does not exist: {error}") from error
 
 
 def _not_finite(what: str, epoch: int, X: Tensor) -> str:

@@ -101,7 +101,7 @@ def _merged_signature(cls: type) -> inspect.Signature:
     own = inspect.signature(cls.__init__).parameters  # type: ignore[misc]
     merged = dict(own)
     if any(p.kind is p.VAR_KEYWORD for p in own.values()):
-        inherited = inspect.signature(super(cls, cls).__init__).parameters  # type: ignore[misc]
+        inherited = inspect.signature(super(cls, cls).__init__).parameters  # type: ignore
         merged = {**own, **{k: p for k, p in inherited.items() if k not in own}}
     variadic = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
     return inspect.Signature([p for p in merged.values() if p.kind not in variadic])

@@ -28,8 +28,8 @@ class Streams:
 
     def seed(self, *name: str | int) -> int:
         """Return the 63-bit seed of the stream `name`, for example ``("weights", 2)``."""
-        path = [crc32(part.encode()) if isinstance(part, str) else part for part in name]
-        state = np.random.SeedSequence([self._seed, *path]).generate_state(1, np.uint64)
+        path = tuple(crc32(part.encode()) if isinstance(part, str) else part for part in name)
+        state = np.random.SeedSequence(self._seed, spawn_key=path).generate_state(1, np.uint64)
         return int(state[0] >> np.uint64(1))
 
     def numpy(self, *name: str | int) -> np.random.Generator:

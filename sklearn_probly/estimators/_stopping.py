@@ -64,7 +64,7 @@ class Stopping:
         train_accuracy : ndarray of shape (n_members,)
             Running training accuracy of each member.
         """
-        for part in np.flatnonzero(self.active):
+        for part in np.flatnonzero(self.active).tolist():
             if valid_loss is not None:
                 loss = self._of_part(valid_loss, part)
                 if loss < self._best[part]:
@@ -75,8 +75,7 @@ class Stopping:
                 else:
                     self._waited[part] += 1
             reached = (
-                self.accuracy is not None
-                and self._of_part(train_accuracy, part) >= self.accuracy
+                self.accuracy is not None and self._of_part(train_accuracy, part) >= self.accuracy
             )
             if reached or self._waited[part] >= self.patience:
                 self.active[part] = False

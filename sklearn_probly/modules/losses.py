@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-
-from .members import IndependentMembers
 
 EPS = torch.finfo(torch.float32).eps
 
@@ -62,7 +60,7 @@ class MemberCrossEntropy(nn.Module):
         """Return the sum or mean of the members' losses: what is differentiated."""
         return member_loss.sum() if self.reduction == "sum" else member_loss.mean()
 
-    def add_gradients(self, module: nn.Module, member_loss: Tensor) -> None:
+    def add_gradients(self, module: Any, member_loss: Tensor) -> None:
         """Add to ``.grad``, after the backward pass, what is known in closed form: nothing here."""
 
 
@@ -77,7 +75,7 @@ class AntiRegularizedCrossEntropy(MemberCrossEntropy):
     ----------
     threshold : float, default=0.3
         The batch loss, nats, up to which a member's weights are pushed outward.
-    reg_weight : float, default=1.0
+    reg_weight : float, default=0.1
         Factor w >= 0 of R; 0 is a plain deep ensemble.
     reduction : {"sum", "mean"}, default="sum"
         As in `MemberCrossEntropy`.
@@ -93,7 +91,7 @@ class AntiRegularizedCrossEntropy(MemberCrossEntropy):
     def __init__(
         self,
         threshold: float = 0.3,
-        reg_weight: float = 1.0,
+        reg_weight: float = 0.1,
         reduction: Literal["sum", "mean"] = "sum",
         label_smoothing: float = 0.0,
     ) -> None:
@@ -101,11 +99,11 @@ class AntiRegularizedCrossEntropy(MemberCrossEntropy):
         self.threshold = threshold
         self.reg_weight = reg_weight
 
-    def add_gradients(self, module: IndependentMembers, member_loss: Tensor) -> None:
+    def add_gradients(self, module: Any, member_loss: Tensor) -> None:
         """Add the gradient of -w R, 2 theta / (theta^2 + eps) / d, where the gate is open.
 
-        Closed form, so that no graph of logarithms is kept, and on the device: the gate is a
-        tensor, and no step waits for its value.
+        `module` is an `IndependentMembers`. Closed form, so that no graph of logarithms is kept,
+        and on the device: the gate is a tensor, and no step waits for its value.
         """
         if self.reg_weight == 0:
             return

@@ -93,13 +93,13 @@ class StackedMembers(IndependentMembers):
         Networks of one architecture: linear layers and layers that act on each element alone.
     """
 
-    def __init__(self, members: Sequence[nn.Sequential]) -> None:
+    def __init__(self, members: Sequence[nn.Module]) -> None:
         super().__init__()
         self.n_members = len(members)
         self.layers = nn.Sequential(
             *(
                 StackedLinear.from_linear(layers) if isinstance(layers[0], nn.Linear) else layers[0]
-                for layers in zip(*members, strict=True)
+                for layers in zip(*(member.children() for member in members), strict=True)
             )
         )
 
@@ -148,7 +148,7 @@ class MemberList(IndependentMembers):
         self.members = nn.ModuleList(members)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map shared rows, or each member's own on a first axis, to ``(n_members, n, n_classes)``."""
+        """Map rows, shared or on a first axis of members, to ``(n_members, n, n_classes)``."""
         own = x if x.dim() > self.input_dim else [x] * self.n_members
         return torch.stack([member(rows) for member, rows in zip(self.members, own, strict=True)])
 

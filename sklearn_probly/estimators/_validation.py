@@ -1,0 +1,129 @@
+"""From what the user gives to tensors on the device, with clear errors at the door."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, validate_data
+from torch import Tensor
+
+from ._data import Rows, stratified_split
+from ._random import Streams
+
+# `early_stopping="auto"` holds out validation rows from this many rows on, as in
+# HistGradientBoostingClassifier: below it, the rows are worth more as training rows.
+AUTO_EARLY_STOPPING_ROWS = 10_000
+
+FLOATS = {"float32": (np.float32, torch.float32), "float64": (np.float64, torch.float64)}
+
+
+def check_hidden_layer_sizes(sizes: Iterable[int]) -> None:
+    """Raise ValueError unless every width is an int >= 1."""
+    for size in sizes:
+        if not isinstance(size, Integral) or size < 1:
+            raise ValueError(
+                f"Each item of hidden_layer_sizes must be an int >= 1; got {size!r} in {sizes!r}."
+            )
+
+
+def check_training_rows(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    X_val: Any,
+    y_val: Any,
+    streams: Streams,
+    device: torch.device,
+) -> tuple[Rows, Rows | None, NDArray[Any]]:
+    """Return the training and validation rows on the device, and the classes."""
+    numpy_dtype, torch_dtype = FLOATS[estimator.dtype]
+    X, y = validate_data(estimator, X, y, dtype=numpy_dtype, allow_nd=True, ensure_2d=True)
+    check_ndim(estimator, X)
+    check_classification_targets(y)
+    classes, encoded = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"{type(estimator).__name__} needs at least two classes in y; got one class, "
+            f"{classes.tolist()[0]!r}."
+        )
+    weight = None
+    if sample_weight is not None or estimator.class_weight is not None:
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        if (weight < 0).any():
+            raise ValueError(f"sample_weight must be >= 0; got {weight.min()}.")
+        if estimator.class_weight is not None:
+            weight = weight * compute_sample_weight(estimator.class_weight, y)
+        used = weight > 0
+        if not used.any():
+            raise ValueError("sample_weight is zero for every row; give a row some weight.")
+        if not used.all():
+            X, encoded, weight = X[used], encoded[used], weight[used]
+        weight = weight / weight.mean()
+
+    def rows(X: Any, encoded: Any, weight: Any) -> Rows:
+        return Rows(
+            to_tensor(X, numpy_dtype, device),
+            torch.from_numpy(encoded.astype(np.int64)).to(device),
+            None if weight is None else torch.from_numpy(weight).to(device, torch_dtype),
+        )
+
+    train = rows(X, encoded, weight)
+    if X_val is not None or y_val is not None:
+        if X_val is None or y_val is None:
+            raise ValueError("X_val and y_val must be given together; one of them is None.")
+        X_val, y_val = validate_data(
+            estimator, X_val, y_val, dtype=numpy_dtype, allow_nd=True, reset=False
+        )
+        unknown = np.setdiff1d(y_val, classes)
+        if len(unknown):
+            raise ValueError(f"y_val holds labels that y does not: {unknown.tolist()}.")
+        if estimator.early_stopping is False:
+            return train, None, classes
+        return train, rows(X_val, np.searchsorted(classes, y_val), None), classes
+    if _stops_early(estimator.early_stopping, len(encoded)):
+        kept, held_out = stratified_split(
+            encoded, estimator.validation_fraction, streams.numpy("split")
+        )
+        if not len(held_out):
+            raise ValueError(
+                f"early_stopping=True needs a class with two rows or more; n_samples="
+                f"{len(encoded)} and each of the {len(classes)} classes has one row. Set "
+                "early_stopping=False or give X_val and y_val."
+            )
+        valid = Rows(train.X, train.y, train.weight, torch.from_numpy(held_out).to(device))
+        train = Rows(train.X, train.y, train.weight, torch.from_numpy(kept).to(device))
+        return train, valid, classes
+    return train, None, classes
+
+
+def _stops_early(early_stopping: bool | str, n_rows: int) -> bool:
+    if early_stopping == "auto":
+        return n_rows >= AUTO_EARLY_STOPPING_ROWS
+    return bool(early_stopping)
+
+
+def check_ndim(estimator: Any, X: NDArray[Any]) -> None:
+    """Raise ValueError, with advice, for images where the default network wants flat rows."""
+    if estimator.module is None and X.ndim != 2:
+        raise ValueError(
+            f"X has shape {X.shape}, and the default network takes one row of features for "
+            "each sample. Flatten with X.reshape(len(X), -1), or give a network for such "
+            "input as `module`."
+        )
+
+
+def to_tensor(X: NDArray[Any], dtype: Any, device: torch.device) -> Tensor:
+    """Return `X` as a tensor of the given NumPy dtype; an array that fits is not copied."""
+    with np.errstate(over="ignore"):  # an overflow is told from the result
+        array = np.ascontiguousarray(X, dtype=dtype)
+    if not array.flags.writeable:
+        array = array.copy()  # torch warns of memory that it must not write to
+    return torch.from_numpy(array).to(device)

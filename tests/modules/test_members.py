@@ -1,0 +1,78 @@
+import numpy as np
+import pytest
+import scipy.special
+import scipy.stats
+import torch
+from torch import nn
+
+from sklearn_probly.modules.members import MemberList, StackedLinear, StackedMembers, moments
+from sklearn_probly.modules.mlp import mlp
+
+
+def networks(n_members=3, dtype=torch.float64):
+    return [
+        mlp(5, 4, (8, 6), generator=torch.Generator().manual_seed(seed), dtype=dtype)
+        for seed in range(n_members)
+    ]
+
+
+@pytest.mark.parametrize("own_rows", [False, True])
+@pytest.mark.parametrize("make", [StackedMembers, lambda nets: MemberList(nets, input_dim=2)])
+def test_members_are_the_plain_networks(make, own_rows):
+    nets = networks()
+    x = torch.randn(3, 7, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    x = x if own_rows else x[0]
+    expected = torch.stack([net(x[m] if own_rows else x) for m, net in enumerate(nets)])
+    torch.testing.assert_close(make(nets)(x), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_a_member_comes_back_out():
+    nets = networks()
+    x = torch.randn(7, 5, dtype=torch.float64)
+    stacked = StackedMembers(nets)
+    for index, net in enumerate(nets):
+        torch.testing.assert_close(stacked.member(index)(x), net(x), rtol=0, atol=0)
+
+
+def test_layers_without_bias():
+    layers = [nn.Linear(3, 2, bias=False) for _ in range(2)]
+    stacked = StackedLinear.from_linear(layers)
+    x = torch.randn(4, 3)
+    torch.testing.assert_close(stacked(x), torch.stack([layer(x) for layer in layers]))
+    torch.testing.assert_close(stacked.to_linear(1)(x), layers[1](x))
+    assert "n_members=2, in_features=3, out_features=2" in repr(stacked)
+
+
+@pytest.mark.parametrize("make", [StackedMembers, lambda nets: MemberList(nets, input_dim=2)])
+def test_states_are_views_of_each_member(make):
+    members = make(networks())
+    n_parameters = sum(p.numel() for p in networks()[0].parameters())
+    before = members(torch.ones(1, 5, dtype=torch.float64)).detach().clone()
+    states = members.member_states()
+    assert [sum(t.numel() for t in state) for state in states] == [n_parameters] * 3
+    for tensor in states[1]:
+        tensor.zero_()
+    after = members(torch.ones(1, 5, dtype=torch.float64))
+    torch.testing.assert_close(after[[0, 2]], before[[0, 2]])
+    assert (after[1] == 0).all()
+
+
+def test_moments_agree_with_scipy():
+    logits = torch.randn(4, 6, 3, generator=torch.Generator().manual_seed(0)) * 5
+    proba = scipy.special.softmax(logits.double().numpy(), axis=-1)
+    got = moments(logits)
+    np.testing.assert_allclose(got.mean_proba, proba.mean(0), rtol=1e-12)
+    entropy = scipy.stats.entropy(proba, base=2, axis=-1).mean(0)
+    np.testing.assert_allclose(got.mean_entropy, entropy, rtol=1e-10)
+
+
+def test_mean_of_probabilities_not_of_logits():
+    logits = torch.tensor([[[0.0, 0.0]], [[4.0, 0.0]]])
+    assert moments(logits).mean_proba[0, 0] == pytest.approx(0.741, abs=5e-4)
+
+
+def test_moments_are_finite_for_extreme_logits():
+    logits = torch.tensor([[[3e38, -3e38, 0.0]], [[1e4, -1e4, 1e4]]])
+    got = moments(logits)
+    assert got.mean_proba.isfinite().all()
+    np.testing.assert_allclose(got.mean_entropy, [0.5])
