@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Iterator
@@ -146,8 +147,8 @@ class BaseTorchClassifier(ClassifierMixin, SkorchParamsEstimator, metaclass=ABCM
         return self.max_epochs
 
     @abstractmethod
-    def _predict(self, X: ArrayLike, kind: str) -> tuple[NDArray[Any], NDArray[np.float64]]:
-        """Return probabilities and the uncertainty of the given kind, in one pass."""
+    def _predict_chunk(self, logits: Tensor, kind: str) -> tuple[Tensor, Tensor]:
+        """Return probabilities ``(n, n_classes)`` and uncertainties ``(n,)`` of a chunk of rows."""
 
     # Fit --------------------------------------------------------------------------------------
 
@@ -351,7 +352,7 @@ class BaseTorchClassifier(ClassifierMixin, SkorchParamsEstimator, metaclass=ABCM
         ndarray of shape (n_samples, n_classes)
             Rows sum to 1; columns in the order of `classes_`; of the type `dtype`.
         """
-        return self.predict_with_uncertainty(X)[0]
+        return self._predict(X, proba=True, uncertainty=False)[0]
 
     def predict_log_proba(self, X: ArrayLike) -> NDArray[Any]:
         """Return the logarithm of `predict_proba`.
@@ -389,7 +390,7 @@ class BaseTorchClassifier(ClassifierMixin, SkorchParamsEstimator, metaclass=ABCM
         ValueError
             If the method does not define `kind`.
         """
-        return self.predict_with_uncertainty(X, kind)[1]
+        return self._predict(X, kind, proba=False)[1]
 
     def predict_with_uncertainty(
         self, X: ArrayLike, kind: str | None = None
@@ -410,6 +411,12 @@ class BaseTorchClassifier(ClassifierMixin, SkorchParamsEstimator, metaclass=ABCM
         uncertainty : ndarray of shape (n_samples,), float64
             Uncertainty.
         """
+        return self._predict(X, kind)
+
+    def _predict(
+        self, X: ArrayLike, kind: str | None = None, *, proba: bool = True, uncertainty: bool = True
+    ) -> tuple[NDArray[Any], NDArray[np.float64]]:
+        """Return what is asked for; an array that is not stays empty."""
         check_is_fitted(self)
         if kind is None:
             kind = self.uncertainty_kinds_[0]
@@ -419,31 +426,47 @@ class BaseTorchClassifier(ClassifierMixin, SkorchParamsEstimator, metaclass=ABCM
                 f"kind={kind!r} is not defined for {type(self).__name__}: {reason}. It defines "
                 f"{', '.join(map(repr, self.uncertainty_kinds_))}."
             )
-        return self._predict(X, kind)
+        X = self._check_rows(X)
+        probas = np.empty((len(X) if proba else 0, len(self.classes_)), self._weights_dtype())
+        uncertainties = np.empty(len(X) if uncertainty else 0)
+        for rows, logits in self._chunks(X):
+            with torch.inference_mode():
+                parts = self._predict_chunk(logits, kind)
+            if proba:
+                probas[rows] = parts[0].cpu().numpy()
+            if uncertainty:
+                uncertainties[rows] = parts[1].cpu().numpy()
+        return probas, uncertainties
 
-    def _chunks(self, X: ArrayLike) -> Iterator[tuple[slice, Tensor]]:
-        """Check `X` and yield the logits ``(n_members, n, n_classes)`` of its chunks of rows.
+    def _check_rows(self, X: ArrayLike) -> NDArray[Any]:
+        check_is_fitted(self)
+        rows = validate_data(self, X, dtype="numeric", allow_nd=True, reset=False)
+        check_ndim(self, rows)
+        return rows
+
+    def _weights_dtype(self) -> Any:
+        weights = next(self.module_.parameters())
+        return FLOATS[str(weights.dtype).removeprefix("torch.")][0]
+
+    def _chunks(self, X: NDArray[Any]) -> Iterator[tuple[slice, Tensor]]:
+        """Yield the logits ``(n_members, n, n_classes)`` of chunks of checked rows.
 
         Chunks are converted one at a time: no copy of `X` is made.
         """
-        check_is_fitted(self)
-        rows_in: NDArray[Any] = validate_data(
-            self, X, dtype="numeric", allow_nd=True, ensure_2d=True, reset=False
-        )
-        check_ndim(self, rows_in)
-        weights = next(self.module_.parameters())
-        numpy_dtype = FLOATS[str(weights.dtype).removeprefix("torch.")][0]
-        for start in range(0, len(rows_in), self.batch_size):
-            rows = slice(start, min(start + self.batch_size, len(rows_in)))
+        module, dtype = self.module_, self._weights_dtype()
+        device = next(module.parameters()).device
+        for start in range(0, len(X), self.batch_size):
+            rows = slice(start, min(start + self.batch_size, len(X)))
             with torch.inference_mode():
-                x = to_tensor(rows_in[rows], numpy_dtype, weights.device)
-                logits = self.module_(x)
-                if not bool(logits.isfinite().all()):
-                    raise ValueError(
-                        "Input X contains infinity or a value too large for the network: the "
-                        f"largest |X| among rows {start} to {rows.stop - 1} is "
-                        f"{float(np.abs(rows_in[rows]).max()):.3g}. Scale the features."
-                    )
+                logits = module(to_tensor(X[rows], dtype, device))
+                # One sum instead of a test of each element: inf and NaN survive it.
+                finite = math.isfinite(logits.sum())
+            if not finite and not bool(logits.isfinite().all()):
+                raise ValueError(
+                    "Input X contains infinity or a value too large for the network: the "
+                    f"largest |X| among rows {start} to {rows.stop - 1} is "
+                    f"{float(np.abs(X[rows]).max()):.3g}. Scale the features."
+                )
             yield rows, logits
 
     def __sklearn_is_fitted__(self) -> bool:

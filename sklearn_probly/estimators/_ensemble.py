@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
 
-from ..measures import decompose_moments
 from ..modules.members import moments
 from ._base import BaseTorchClassifier
 
@@ -35,17 +34,10 @@ class BaseEnsembleClassifier(BaseTorchClassifier):
         ndarray of shape (n_members, n_samples, n_classes)
             Their mean over the first axis is `predict_proba`.
         """
-        chunks = [logits.softmax(-1).cpu().numpy() for _, logits in self._chunks(X)]
+        rows = self._check_rows(X)
+        chunks = [logits.softmax(-1).cpu().numpy() for _, logits in self._chunks(rows)]
         return np.concatenate(chunks, axis=1)
 
-    def _predict(self, X: ArrayLike, kind: str) -> tuple[NDArray[Any], NDArray[np.float64]]:
-        probas, uncertainties = [], []
-        for _, logits in self._chunks(X):
-            with torch.inference_mode():
-                chunk = moments(logits)
-                probas.append(chunk.mean_proba.to(logits.dtype).cpu().numpy())
-            parts = decompose_moments(
-                chunk.mean_proba.cpu().numpy(), chunk.mean_entropy.cpu().numpy()
-            )
-            uncertainties.append(getattr(parts, kind))
-        return np.concatenate(probas), np.concatenate(uncertainties)
+    def _predict_chunk(self, logits: Tensor, kind: str) -> tuple[Tensor, Tensor]:
+        parts = moments(logits)
+        return parts.mean_proba, getattr(parts, kind)

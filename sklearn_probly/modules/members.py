@@ -15,8 +15,9 @@ class StackedLinear(nn.Module):
 
     Parameters
     ----------
-    weight : Tensor of shape (n_members, out_features, in_features)
-        One weight matrix for each member.
+    weight : Tensor of shape (n_members, in_features, out_features)
+        One weight matrix for each member, transposed to that of `torch.nn.Linear`: the gradient
+        then comes out of the batched product in the layout of the weight.
     bias : Tensor of shape (n_members, out_features) or None
         One bias for each member.
     """
@@ -29,7 +30,7 @@ class StackedLinear(nn.Module):
     @classmethod
     def from_linear(cls, layers: Sequence[nn.Linear]) -> StackedLinear:
         """Return the stack of `layers`, one a member, all of one shape, with their weights."""
-        weight = torch.stack([layer.weight.detach() for layer in layers])
+        weight = torch.stack([layer.weight.detach().T for layer in layers])
         if layers[0].bias is None:
             return cls(weight, None)
         return cls(weight, torch.stack([layer.bias.detach() for layer in layers]))
@@ -39,14 +40,13 @@ class StackedLinear(nn.Module):
         weight = self.weight.detach()[member]
         layer = nn.utils.skip_init(
             nn.Linear,
-            weight.shape[1],
-            weight.shape[0],
+            *weight.shape,
             bias=self.bias is not None,
             device=weight.device,
             dtype=weight.dtype,
         )
         with torch.no_grad():
-            layer.weight.copy_(weight)
+            layer.weight.copy_(weight.T)
             if self.bias is not None:
                 layer.bias.copy_(self.bias[member])
         return layer
@@ -56,12 +56,12 @@ class StackedLinear(nn.Module):
         if x.dim() == 2:  # a view: the rows are shared, not copied
             x = x.expand(len(self.weight), -1, -1)
         if self.bias is None:
-            return torch.bmm(x, self.weight.mT)
-        return torch.baddbmm(self.bias[:, None], x, self.weight.mT)
+            return torch.bmm(x, self.weight)
+        return torch.baddbmm(self.bias[:, None], x, self.weight)
 
     def extra_repr(self) -> str:
         """Return what `repr` shows between the brackets."""
-        n_members, out_features, in_features = self.weight.shape
+        n_members, in_features, out_features = self.weight.shape
         return f"n_members={n_members}, in_features={in_features}, out_features={out_features}"
 
 
@@ -168,35 +168,49 @@ class MemberList(IndependentMembers):
 
 
 class Moments(NamedTuple):
-    """What predictions of many members are summed up to.
+    """What the members' predictions come to; float64, entropies in bits.
 
     Attributes
     ----------
-    mean_proba : Tensor of shape (n, n_classes), float64
+    mean_proba : Tensor of shape (n, n_classes)
         Mean over members of their class probabilities.
-    mean_entropy : Tensor of shape (n,), float64
-        Mean over members of the entropy of their class probabilities, bits.
+    total : Tensor of shape (n,)
+        Entropy of `mean_proba`.
+    aleatoric : Tensor of shape (n,)
+        Mean over members of their entropies.
+    epistemic : Tensor of shape (n,)
+        The difference: the mutual information of label and member.
     """
 
     mean_proba: Tensor
-    mean_entropy: Tensor
+    total: Tensor
+    aleatoric: Tensor
+    epistemic: Tensor
 
 
 def moments(logits: Tensor) -> Moments:
     """Return the moments over members of ``softmax(logits)``.
 
+    `measures.decompose` is the same on NumPy arrays; this one stays on the device.
+
     Parameters
     ----------
     logits : Tensor of shape (n_members, n, n_classes)
-        Logits of one chunk of rows.
+        Finite logits of one chunk of rows.
 
     Returns
     -------
     Moments
-        Summed in float64; entropies come from log-probabilities, so that p log p is 0 at p = 0.
+        Each part >= 0, total <= log2(n_classes), total = aleatoric + epistemic.
     """
-    log_proba = logits.double().log_softmax(-1)
-    proba = log_proba.exp()
-    # A probability that underflows has a finite log-probability (logits are), so 0 * log 0 is 0.
-    entropy = (proba * log_proba).sum(-1).mean(0).div_(-math.log(2))
-    return Moments(proba.mean(0), entropy.clamp_(min=0))
+    proba = logits.double().softmax(-1)
+    mean_proba = proba.mean(0)
+    total, mean_entropy = _entropy(mean_proba), _entropy(proba).mean(0)
+    total = total.clamp_(0, math.log2(logits.shape[-1]))
+    epistemic = (total - mean_entropy).clamp_(min=0)
+    return Moments(mean_proba, total, total - epistemic, epistemic)
+
+
+def _entropy(proba: Tensor) -> Tensor:
+    """Return the entropy over the last axis, bits; p log p is 0 at p = 0."""
+    return torch.special.entr(proba).sum(-1).div_(math.log(2))

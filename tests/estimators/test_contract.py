@@ -399,7 +399,7 @@ def test_bad_weights(cls, weight):
 
 def test_the_best_weights_are_kept(cls):
     noisy = np.where(np.random.default_rng(0).random(120) < 0.3, (y + 1) % 3, y)
-    X_val, y_val = X[::3], noisy[::3]
+    X_val, y_val = X[::3], np.random.default_rng(1).permutation(y[::3])
     est = small(cls, max_epochs=60, lr=0.03, n_iter_no_change=50, num_members=1)
     est.set_params(threshold=-np.inf, hidden_layer_sizes=(64,))
     est.fit(X, noisy, X_val=X_val, y_val=y_val)

@@ -63,7 +63,23 @@ def test_moments_agree_with_scipy():
     got = moments(logits)
     np.testing.assert_allclose(got.mean_proba, proba.mean(0), rtol=1e-12)
     entropy = scipy.stats.entropy(proba, base=2, axis=-1).mean(0)
-    np.testing.assert_allclose(got.mean_entropy, entropy, rtol=1e-10)
+    np.testing.assert_allclose(got.aleatoric, entropy, rtol=1e-10)
+    total = scipy.stats.entropy(proba.mean(0), base=2, axis=-1)
+    np.testing.assert_allclose(got.total, total, rtol=1e-10)
+    np.testing.assert_allclose(got.epistemic, total - entropy, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("members", "expected"),
+    [
+        ([[0.9, 0.1], [0.1, 0.9]], [1, 0.468996, 0.531004]),
+        ([[0.8, 0.2], [0.6, 0.4]], [0.881291, 0.846439, 0.034852]),
+        ([[0.5, 0.5], [0.5, 0.5]], [1, 1, 0]),
+    ],
+)
+def test_moments_by_hand(members, expected):
+    got = moments(torch.tensor(members, dtype=torch.float64).log()[:, None])
+    np.testing.assert_allclose([float(part) for part in got[1:]], expected, atol=1e-6)
 
 
 def test_mean_of_probabilities_not_of_logits():
@@ -75,4 +91,5 @@ def test_moments_are_finite_for_extreme_logits():
     logits = torch.tensor([[[3e38, -3e38, 0.0]], [[1e4, -1e4, 1e4]]])
     got = moments(logits)
     assert got.mean_proba.isfinite().all()
-    np.testing.assert_allclose(got.mean_entropy, [0.5])
+    np.testing.assert_allclose(got.aleatoric, [0.5])
+    np.testing.assert_allclose(got.total, [scipy.stats.entropy([3, 1], base=2)])
