@@ -40,8 +40,11 @@ class MemberNet(NeuralNet):
 
     @property
     def _default_callbacks(self) -> list[tuple[str, Callback]]:
-        log = PrintLog(keys_ignored=[f"member_{k}" for k in MEMBER_KEYS] + ["member_active"])
-        return [("epoch_timer", EpochTimer()), ("print_log", log)]
+        callbacks: list[tuple[str, Callback]] = [("epoch_timer", EpochTimer())]
+        if self.verbose:  # a silent PrintLog formats its table all the same
+            ignored = [f"member_{key}" for key in (*MEMBER_KEYS, "active")]
+            callbacks.append(("print_log", PrintLog(keys_ignored=ignored)))
+        return callbacks
 
     def fit_phase(
         self,

@@ -9,6 +9,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+# From this many multiplications a member on, the CPU's library is a quarter faster at several
+# products than at a batched one (measured on 256 x 784 x 256).
+LARGE_PRODUCT = 2**18
+
 
 class StackedLinear(nn.Module):
     """The linear layers of several members as one batched matrix product.
@@ -55,9 +59,21 @@ class StackedLinear(nn.Module):
         """Map ``(n, in)`` or ``(n_members, n, in)`` to ``(n_members, n, out)``."""
         if x.dim() == 2:  # a view: the rows are shared, not copied
             x = x.expand(len(self.weight), -1, -1)
+        work = x.shape[1] * self.weight[0].numel()
+        if x.is_cpu and work > LARGE_PRODUCT and not torch.is_grad_enabled():
+            return self._one_by_one(x)
         if self.bias is None:
             return torch.bmm(x, self.weight)
         return torch.baddbmm(self.bias[:, None], x, self.weight)
+
+    def _one_by_one(self, x: Tensor) -> Tensor:
+        out = x.new_empty(len(self.weight), x.shape[1], self.weight.shape[2])
+        for member, rows in enumerate(x):
+            if self.bias is None:
+                torch.mm(rows, self.weight[member], out=out[member])
+            else:
+                torch.addmm(self.bias[member], rows, self.weight[member], out=out[member])
+        return out
 
     def extra_repr(self) -> str:
         """Return what `repr` shows between the brackets."""

@@ -34,6 +34,17 @@ def test_a_member_comes_back_out():
         torch.testing.assert_close(stacked.member(index)(x), net(x), rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("bias", [True, False])
+def test_large_products_are_the_same(bias):
+    layers = [nn.Linear(300, 200, bias=bias, dtype=torch.float64) for _ in range(2)]
+    stacked = StackedLinear.from_linear(layers)
+    x = torch.randn(2, 100, 300, dtype=torch.float64)
+    batched = stacked(x)
+    with torch.no_grad():
+        torch.testing.assert_close(stacked(x), batched, rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(stacked(x[0])[1], layers[1](x[0]), rtol=1e-12, atol=1e-12)
+
+
 def test_layers_without_bias():
     layers = [nn.Linear(3, 2, bias=False) for _ in range(2)]
     stacked = StackedLinear.from_linear(layers)
