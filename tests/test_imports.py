@@ -44,11 +44,6 @@ def test_estimators_do_not_import_each_other():
             assert f"sklearn_probly.estimators.{other.stem}" not in set(imported(path))
 
 
-def test_no_file_is_long():
-    for path in PACKAGE.rglob("*.py"):
-        assert len(path.read_text().splitlines()) <= 480, path
-
-
 def test_optional_packages_are_imported_only_when_used():
     code = (
         "import sys, sklearn_probly; "

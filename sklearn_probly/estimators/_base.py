@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Iterator
@@ -14,12 +13,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
-from torch import Tensor, nn
+from torch import nn
 
 from ..modules.losses import MemberCrossEntropy
 from ..modules.members import IndependentMembers, MemberList, StackedMembers
@@ -29,15 +27,14 @@ from ._device import resolve_device
 from ._net import MemberNet
 from ._own_network import own_network
 from ._params import SkorchParamsEstimator
+from ._prediction import PredictionMixin
 from ._progress import Progress
 from ._random import Streams, borrowed_global_generator
 from ._stopping import Stopping
 from ._validation import (
     FLOATS,
     check_hidden_layer_sizes,
-    check_ndim,
     check_training_rows,
-    to_tensor,
 )
 
 
@@ -53,8 +50,10 @@ class FitContext:
     progress: Progress
 
 
-class BaseTorchClassifier(ClassifierMixin, SkorchParamsEstimator, metaclass=ABCMeta):
-    """Base of all classifiers: validation, labels, seeds, device, training and prediction.
+class BaseTorchClassifier(
+    PredictionMixin, ClassifierMixin, SkorchParamsEstimator, metaclass=ABCMeta
+):
+    """Base of all classifiers: parameters, validation, seeds, device and training.
 
     A subclass gives `_fit_phases`, which trains one or more modules with `_train`, the epochs of
     its phases, and what its uncertainty is. See the class docstrings of the estimators for the
@@ -82,14 +81,6 @@ class BaseTorchClassifier(ClassifierMixin, SkorchParamsEstimator, metaclass=ABCM
         "verbose": ["verbose"],
         "callbacks": [None, list, tuple],
     }
-
-    # kind -> unit; a subclass says why it does not define one of the three in `_undefined_kinds`.
-    _uncertainty_units: ClassVar[dict[str, str]]
-    _undefined_kinds: ClassVar[dict[str, str]] = {}
-
-    net_: MemberNet
-    classes_: NDArray[Any]
-    n_features_in_: int
 
     def __init__(
         self,
@@ -145,10 +136,6 @@ class BaseTorchClassifier(ClassifierMixin, SkorchParamsEstimator, metaclass=ABCM
     def _phase_epochs(self) -> int:
         """Return the most epochs of all phases together."""
         return self.max_epochs
-
-    @abstractmethod
-    def _predict_chunk(self, logits: Tensor, kind: str) -> tuple[Tensor, Tensor]:
-        """Return probabilities ``(n, n_classes)`` and uncertainties ``(n,)`` of a chunk of rows."""
 
     # Fit --------------------------------------------------------------------------------------
 
@@ -310,164 +297,6 @@ class BaseTorchClassifier(ClassifierMixin, SkorchParamsEstimator, metaclass=ABCM
         if self.module is None:
             return nullcontext()
         return borrowed_global_generator(streams.seed("own module"))
-
-    # Predict ----------------------------------------------------------------------------------
-
-    @property
-    def module_(self) -> nn.Module:
-        """The trained `torch.nn.Module`."""
-        return self.net_.module_
-
-    @property
-    def history_(self) -> Any:
-        """Skorch's history of the main phase."""
-        return self.net_.history
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the most probable label of each row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Labels of the dtype of `y` in `fit`.
-        """
-        proba = self.predict_proba(X)
-        return self.classes_[proba.argmax(axis=1)]
-
-    def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
-        """Return class probabilities.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            Rows sum to 1; columns in the order of `classes_`; of the type `dtype`.
-        """
-        return self._predict(X, proba=True, uncertainty=False)[0]
-
-    def predict_log_proba(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the logarithm of `predict_proba`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            Log-probabilities, nats; minus infinity where a probability is 0.
-        """
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
-
-    def predict_uncertainty(self, X: ArrayLike, kind: str | None = None) -> NDArray[np.float64]:
-        """Return how unsure each prediction is.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows.
-        kind : {"total", "aleatoric", "epistemic"}, default=None
-            What to measure; None is the first of `uncertainty_kinds_`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,), float64
-            Higher is less sure; the unit is ``uncertainty_units_[kind]``.
-
-        Raises
-        ------
-        ValueError
-            If the method does not define `kind`.
-        """
-        return self._predict(X, kind, proba=False)[1]
-
-    def predict_with_uncertainty(
-        self, X: ArrayLike, kind: str | None = None
-    ) -> tuple[NDArray[Any], NDArray[np.float64]]:
-        """Return `predict_proba` and `predict_uncertainty` in one pass.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows.
-        kind : {"total", "aleatoric", "epistemic"}, default=None
-            As in `predict_uncertainty`.
-
-        Returns
-        -------
-        proba : ndarray of shape (n_samples, n_classes)
-            Class probabilities.
-        uncertainty : ndarray of shape (n_samples,), float64
-            Uncertainty.
-        """
-        return self._predict(X, kind)
-
-    def _predict(
-        self, X: ArrayLike, kind: str | None = None, *, proba: bool = True, uncertainty: bool = True
-    ) -> tuple[NDArray[Any], NDArray[np.float64]]:
-        """Return what is asked for; an array that is not stays empty."""
-        check_is_fitted(self)
-        if kind is None:
-            kind = self.uncertainty_kinds_[0]
-        if kind not in self.uncertainty_kinds_:
-            reason = self._undefined_kinds.get(kind, "there is no such kind")
-            raise ValueError(
-                f"kind={kind!r} is not defined for {type(self).__name__}: {reason}. It defines "
-                f"{', '.join(map(repr, self.uncertainty_kinds_))}."
-            )
-        X = self._check_rows(X)
-        probas = np.empty((len(X) if proba else 0, len(self.classes_)), self._weights_dtype())
-        uncertainties = np.empty(len(X) if uncertainty else 0)
-        for rows, logits in self._chunks(X):
-            with torch.inference_mode():
-                parts = self._predict_chunk(logits, kind)
-            if proba:
-                probas[rows] = parts[0].cpu().numpy()
-            if uncertainty:
-                uncertainties[rows] = parts[1].cpu().numpy()
-        return probas, uncertainties
-
-    def _check_rows(self, X: ArrayLike) -> NDArray[Any]:
-        check_is_fitted(self)
-        rows = validate_data(self, X, dtype="numeric", allow_nd=True, reset=False)
-        check_ndim(self, rows)
-        return rows
-
-    def _weights_dtype(self) -> Any:
-        weights = next(self.module_.parameters())
-        return FLOATS[str(weights.dtype).removeprefix("torch.")][0]
-
-    def _chunks(self, X: NDArray[Any]) -> Iterator[tuple[slice, Tensor]]:
-        """Yield the logits ``(n_members, n, n_classes)`` of chunks of checked rows.
-
-        Chunks are converted one at a time: no copy of `X` is made.
-        """
-        module, dtype = self.module_, self._weights_dtype()
-        device = next(module.parameters()).device
-        for start in range(0, len(X), self.batch_size):
-            rows = slice(start, min(start + self.batch_size, len(X)))
-            with torch.inference_mode():
-                logits = module(to_tensor(X[rows], dtype, device))
-                # One sum instead of a test of each element: inf and NaN survive it.
-                finite = math.isfinite(logits.sum())
-            if not finite and not bool(logits.isfinite().all()):
-                raise ValueError(
-                    "Input X contains infinity or a value too large for the network: the "
-                    f"largest |X| among rows {start} to {rows.stop - 1} is "
-                    f"{float(np.abs(X[rows]).max()):.3g}. Scale the features."
-                )
-            yield rows, logits
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "net_")

@@ -1,0 +1,190 @@
+"""Predictions of a fitted net: chunks of rows in, labels, probabilities and uncertainties out."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor, nn
+
+from ._net import MemberNet
+from ._validation import FLOATS, check_ndim, to_tensor
+
+
+class PredictionMixin:
+    """Predictions of all classifiers; a method supplies `_predict_chunk` and its units."""
+
+    # kind -> unit; a subclass says why it does not define one of the three in `_undefined_kinds`.
+    _uncertainty_units: ClassVar[dict[str, str]]
+    _undefined_kinds: ClassVar[dict[str, str]] = {}
+
+    net_: MemberNet
+    classes_: NDArray[Any]
+    uncertainty_kinds_: tuple[str, ...]
+    batch_size: int
+
+    @abstractmethod
+    def _predict_chunk(self, logits: Tensor, kind: str) -> tuple[Tensor, Tensor]:
+        """Return probabilities ``(n, n_classes)`` and uncertainties ``(n,)`` of a chunk of rows."""
+
+    @property
+    def module_(self) -> nn.Module:
+        """The trained `torch.nn.Module`."""
+        return self.net_.module_
+
+    @property
+    def history_(self) -> Any:
+        """Skorch's history of the main phase."""
+        return self.net_.history
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the most probable label of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Labels of the dtype of `y` in `fit`.
+        """
+        proba = self.predict_proba(X)
+        return self.classes_[proba.argmax(axis=1)]
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
+        """Return class probabilities.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Rows sum to 1; columns in the order of `classes_`; of the type `dtype`.
+        """
+        return self._predict(X, proba=True, uncertainty=False)[0]
+
+    def predict_log_proba(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the logarithm of `predict_proba`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Log-probabilities, nats; minus infinity where a probability is 0.
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def predict_uncertainty(self, X: ArrayLike, kind: str | None = None) -> NDArray[np.float64]:
+        """Return how unsure each prediction is.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        kind : {"total", "aleatoric", "epistemic"}, default=None
+            What to measure; None is the first of `uncertainty_kinds_`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,), float64
+            Higher is less sure; the unit is ``uncertainty_units_[kind]``.
+
+        Raises
+        ------
+        ValueError
+            If the method does not define `kind`.
+        """
+        return self._predict(X, kind, proba=False)[1]
+
+    def predict_with_uncertainty(
+        self, X: ArrayLike, kind: str | None = None
+    ) -> tuple[NDArray[Any], NDArray[np.float64]]:
+        """Return `predict_proba` and `predict_uncertainty` in one pass.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        kind : {"total", "aleatoric", "epistemic"}, default=None
+            As in `predict_uncertainty`.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, n_classes)
+            Class probabilities.
+        uncertainty : ndarray of shape (n_samples,), float64
+            Uncertainty.
+        """
+        return self._predict(X, kind)
+
+    def _predict(
+        self, X: ArrayLike, kind: str | None = None, *, proba: bool = True, uncertainty: bool = True
+    ) -> tuple[NDArray[Any], NDArray[np.float64]]:
+        """Return what is asked for; an array that is not stays empty."""
+        check_is_fitted(self)
+        if kind is None:
+            kind = self.uncertainty_kinds_[0]
+        if kind not in self.uncertainty_kinds_:
+            reason = self._undefined_kinds.get(kind, "there is no such kind")
+            raise ValueError(
+                f"kind={kind!r} is not defined for {type(self).__name__}: {reason}. It defines "
+                f"{', '.join(map(repr, self.uncertainty_kinds_))}."
+            )
+        X = self._check_rows(X)
+        probas = np.empty((len(X) if proba else 0, len(self.classes_)), self._weights_dtype())
+        uncertainties = np.empty(len(X) if uncertainty else 0)
+        for rows, logits in self._chunks(X):
+            with torch.inference_mode():
+                parts = self._predict_chunk(logits, kind)
+            if proba:
+                probas[rows] = parts[0].cpu().numpy()
+            if uncertainty:
+                uncertainties[rows] = parts[1].cpu().numpy()
+        return probas, uncertainties
+
+    def _check_rows(self, X: ArrayLike) -> NDArray[Any]:
+        check_is_fitted(self)
+        rows = validate_data(self, X, dtype="numeric", allow_nd=True, reset=False)
+        check_ndim(self, rows)
+        return rows
+
+    def _weights_dtype(self) -> Any:
+        weights = next(self.module_.parameters())
+        return FLOATS[str(weights.dtype).removeprefix("torch.")][0]
+
+    def _chunks(self, X: NDArray[Any]) -> Iterator[tuple[slice, Tensor]]:
+        """Yield the logits ``(n_members, n, n_classes)`` of chunks of checked rows.
+
+        Chunks are converted one at a time: no copy of `X` is made.
+        """
+        module, dtype = self.module_, self._weights_dtype()
+        device = next(module.parameters()).device
+        for start in range(0, len(X), self.batch_size):
+            rows = slice(start, min(start + self.batch_size, len(X)))
+            with torch.inference_mode():
+                logits = module(to_tensor(X[rows], dtype, device))
+                # One sum instead of a test of each element: inf and NaN survive it.
+                finite = math.isfinite(logits.sum())
+            if not finite and not bool(logits.isfinite().all()):
+                raise ValueError(
+                    "Input X contains infinity or a value too large for the network: the "
+                    f"largest |X| among rows {start} to {rows.stop - 1} is "
+                    f"{float(np.abs(X[rows]).max()):.3g}. Scale the features."
+                )
+            yield rows, logits
