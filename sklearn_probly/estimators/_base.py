@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Iterator
@@ -301,17 +300,18 @@ class BaseTorchClassifier(
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "net_")
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state with every tensor on the CPU, so that any machine can read it."""
-        state = super().__getstate__()
-        net = state.get("net_")
-        if net is not None and torch.device(net.device).type != "cpu":
-            net = copy.deepcopy(net)
-            net.set_params(device="cpu")
-            net.module_.to("cpu")
-            net.optimizer_.state.clear()
-            state["net_"] = net
-        return state
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take up a pickled state, on the device that `device` means on this machine."""
+        super().__setstate__(state)
+        if "net_" not in state:
+            return
+        try:
+            device = resolve_device(self.device)
+        except ValueError as error:
+            warnings.warn(f"{error} The weights stay on the CPU.", stacklevel=2)
+        else:
+            self.net_.device = device
+            self.module_.to(device)
 
 
 def _fresh(callback: Any) -> Any:

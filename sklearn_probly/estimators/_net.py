@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -226,6 +227,21 @@ class MemberNet(NeuralNet):
                     f"Parameter {key!r} names no callback; there are {', '.join(sorted(names))}."
                 )
         return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what predicts, on the CPU, so that any machine can read it; no optimizer."""
+        state = {key: value for key, value in vars(self).items() if key != "optimizer_"}
+        if "module_" in state and torch.device(self.device).type != "cpu":
+            state["module_"] = copy.deepcopy(self.module_).cpu()
+            state["criterion_"] = copy.deepcopy(self.criterion_).cpu()
+        if "module_" in state:
+            state["module"] = state["module_"]  # skorch keeps the one it was given, too
+        state["device"] = "cpu"
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take up the state; skorch's own way depends on its version and torch's."""
+        self.__dict__.update(state)
 
     def _has_batch_listeners(self) -> bool:
         return any(

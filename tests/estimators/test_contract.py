@@ -520,6 +520,27 @@ def test_device_objects_and_names(cls):
     np.testing.assert_array_equal(est.predict_proba(X), by_name.predict_proba(X))
 
 
+def test_a_device_that_is_gone_when_unpickled(cls):
+    est = small(cls).fit(X, y)
+    est.device = "cuda:77"
+    with pytest.warns(UserWarning, match="cuda:77.*stay on the CPU"):
+        back = pickle.loads(pickle.dumps(est))
+    np.testing.assert_array_equal(back.predict_proba(X), est.predict_proba(X))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_cuda_agrees_with_the_cpu_and_its_pickle_is_on_the_cpu(cls):
+    est = small(cls, device="cuda", max_epochs=3).fit(X, y)
+    on_cpu = small(cls, device="cpu", max_epochs=3).fit(X, y)
+    assert next(est.module_.parameters()).is_cuda
+    np.testing.assert_allclose(est.predict_proba(X), on_cpu.predict_proba(X), atol=1e-4)
+    state = est.net_.__getstate__()
+    assert not any(p.is_cuda for p in state["module_"].parameters())
+    back = pickle.loads(pickle.dumps(est))
+    np.testing.assert_allclose(back.predict_proba(X), est.predict_proba(X), atol=1e-6)
+
+
 def test_a_pickle_holds_no_training_rows(cls):
     wide = np.random.default_rng(0).normal(size=(20_000, 6))
     est = small(cls, max_epochs=1, early_stopping=True).fit(wide, np.arange(20_000) % 3)
