@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from sklearn.base import ClassifierMixin, clone
+from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from torch import nn
@@ -24,7 +25,7 @@ from ..modules.mlp import ACTIVATIONS, mlp
 from ._data import Rows
 from ._device import resolve_device
 from ._net import MemberNet
-from ._own_network import own_network
+from ._own_network import check_network, own_network
 from ._params import SkorchParamsEstimator
 from ._prediction import PredictionMixin
 from ._progress import Progress
@@ -35,6 +36,9 @@ from ._validation import (
     check_hidden_layer_sizes,
     check_training_rows,
 )
+
+# skorch parameters that an estimator sets itself.
+RESERVED = ("criterion__reduction", "iterator_train__batch_size", "iterator_train__sampler")
 
 
 @dataclass
@@ -164,14 +168,15 @@ class BaseTorchClassifier(
         Returns
         -------
         self
-            The fitted estimator. After a Ctrl-C it holds what it learned in the completed epochs
-            of the main phase, with a warning.
+            The fitted estimator. After a Ctrl-C in the main phase, at least one epoch in, it holds
+            what it learned until then, with a warning; earlier, the interrupt is passed on.
 
         Raises
         ------
         ValueError
             For bad data or parameters, with the former fit left as it was; or, with advice, when
-            the loss stops being finite, the estimator then being unfitted.
+            a network of your own does not fit the data or the loss stops being finite, the
+            estimator then being unfitted.
         """
         # Whatever mode the caller is in, training needs gradients.
         with torch.inference_mode(False), torch.enable_grad():
@@ -186,7 +191,8 @@ class BaseTorchClassifier(
                 )
             with (
                 self._unfitted_on_error(),
-                self._generator_of_own_module(streams),
+                torch.autocast(device.type, enabled=False),
+                self._generator_of_own_code(streams),
                 Progress(self._phase_epochs(), disable=not self.verbose) as progress,
             ):
                 net = self._fit_phases(
@@ -203,6 +209,8 @@ class BaseTorchClassifier(
         self.n_iter_ = len(net.history)
         self.uncertainty_units_ = dict(self._uncertainty_units)
         self.uncertainty_kinds_ = tuple(self._uncertainty_units)
+        net.row_shape_ = tuple(train.X.shape[1:])
+        net.own_seed_ = None if self.module is None else streams.seed("predict")
         self.net_ = net
         return self
 
@@ -236,13 +244,16 @@ class BaseTorchClassifier(
         """Return a fresh network ``(n, *features) -> (n, n_classes)``, initialised for `member`."""
         dtype = FLOATS[self.dtype][1]
         if self.module is not None:
-            return own_network(
+            network = own_network(
                 self.module,
                 fit.train.X.shape[1],
                 fit.n_classes,
                 self._prefixed("module"),
                 fit.streams.seed("weights", member),
-            ).to(dtype)
+            )
+            network.to(fit.device, dtype)
+            check_network(network, fit.train.X[:2], fit.n_classes)
+            return network
         if self._prefixed("module"):
             raise ValueError(
                 f"{sorted(self._prefixed('module'))} are parameters of a module of one's own; "
@@ -268,6 +279,12 @@ class BaseTorchClassifier(
     ) -> MemberNet:
         """Train `module` in a new skorch net and return it."""
         params = {k: v for k, v in self._skorch_params.items() if not k.startswith("module__")}
+        for name in criterion_params:
+            if f"criterion__{name}" in params:
+                raise ValueError(f"Set {name!r} instead of 'criterion__{name}'.")
+        for name in params:
+            if name in RESERVED:
+                raise ValueError(f"Parameter {name!r} is set by {type(self).__name__} itself.")
         net = MemberNet(
             module,
             criterion=criterion,
@@ -277,8 +294,8 @@ class BaseTorchClassifier(
             max_epochs=self.max_epochs,
             batch_size=self.batch_size,
             train_split=None,
-            # Clones, so that no state of a callback goes from one fit to another.
-            callbacks=[_fresh(callback) for callback in self.callbacks or ()],
+            # Copies, so that no state of a callback goes from one fit to another.
+            callbacks=copy.deepcopy(list(self.callbacks or ())),
             device=fit.device,
             verbose=int(self.verbose > 1),
             **params,
@@ -292,10 +309,10 @@ class BaseTorchClassifier(
         start = f"{prefix}__"
         return {k[len(start) :]: v for k, v in self._skorch_params.items() if k.startswith(start)}
 
-    def _generator_of_own_module(self, streams: Streams) -> Any:
-        if self.module is None:
-            return nullcontext()
-        return borrowed_global_generator(streams.seed("own module"))
+    def _generator_of_own_code(self, streams: Streams) -> Any:
+        if self.module is None and not self.callbacks:
+            return nullcontext()  # nothing here draws from the global generator
+        return borrowed_global_generator(streams.seed("own code"))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "net_")
@@ -312,9 +329,3 @@ class BaseTorchClassifier(
         else:
             self.net_.device = device
             self.module_.to(device)
-
-
-def _fresh(callback: Any) -> Any:
-    if isinstance(callback, tuple):  # (name, callback)
-        return callback[0], clone(callback[1], safe=False)
-    return callback if isinstance(callback, type) else clone(callback, safe=False)

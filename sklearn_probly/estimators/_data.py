@@ -70,6 +70,14 @@ class BatchSampler:
         Where the positions are used.
     shuffle, drop_last : bool
         As in `torch.utils.data.DataLoader`.
+    least : int, default=1
+        Fewest rows of a batch: a smaller last batch is left out, as batch normalisation cannot
+        take one row.
+
+    Raises
+    ------
+    ValueError
+        If a whole batch has fewer than `least` rows.
     """
 
     def __init__(
@@ -80,10 +88,18 @@ class BatchSampler:
         device: torch.device,
         shuffle: bool = True,
         drop_last: bool = False,
+        least: int = 1,
     ) -> None:
+        if min(batch_size, n_rows) < least:
+            raise ValueError(
+                f"Batch normalisation needs {least} rows a batch; got batch_size={batch_size} and "
+                f"{n_rows} training rows."
+            )
         self.n_rows, self.batch_size, self.device = n_rows, batch_size, device
         self.generators, self.shuffle = generators, shuffle
         self.stop = n_rows - n_rows % batch_size if drop_last and n_rows >= batch_size else n_rows
+        if 0 < self.stop % batch_size < least and self.stop > batch_size:
+            self.stop -= self.stop % batch_size
 
     def __len__(self) -> int:
         """Return the number of batches."""

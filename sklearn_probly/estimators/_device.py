@@ -28,6 +28,8 @@ def resolve_device(device: str | torch.device) -> torch.device:
     try:
         resolved = torch.device(device)
         torch.empty(0, device=resolved)
+        if resolved.type == "meta":
+            raise RuntimeError("it holds no numbers.")
     except (RuntimeError, AssertionError) as error:
         raise ValueError(
             f"device={str(device)!r} cannot be used here: {str(error).splitlines()[0]} "

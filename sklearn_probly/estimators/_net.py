@@ -13,6 +13,7 @@ import torch
 from skorch import NeuralNet
 from skorch.callbacks import Callback, EpochTimer, PrintLog
 from torch import Tensor
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.data import DataLoader
 
 from ..modules.members import IndependentMembers
@@ -73,7 +74,7 @@ class MemberNet(NeuralNet):
             self._run_epochs(train, valid, streams, stopping, progress)
         except KeyboardInterrupt:
             self.interrupted_ = True
-            if self.history and "train_loss" not in self.history[-1]:
+            if self.history and "member_active" not in self.history[-1]:
                 del self.history[-1]  # the epoch that was cut short
         finally:
             stopping.restore()
@@ -100,12 +101,17 @@ class MemberNet(NeuralNet):
             self.notify("on_epoch_begin", **datasets)
             loss, accuracy = self._train_epoch(batches)
             epoch = self.history[-1]["epoch"]
-            if not np.isfinite(loss[stopping.active] if len(stopping.active) > 1 else loss).all():
+            # What a member that has stopped does any more is not kept.
+            watched = stopping.active if len(stopping.active) > 1 else slice(None)
+            if not np.isfinite(loss[watched]).all():
                 raise ValueError(_not_finite("training loss", epoch, train.X))
             self._record("train_loss", loss)
             self._record("train_accuracy", accuracy)
-            valid_loss = None if valid is None else self._evaluate(valid)
-            if valid_loss is not None:
+            valid_loss = None
+            if valid is not None:
+                valid_loss = self._evaluate(valid)
+                if not np.isfinite(valid_loss[watched]).all():
+                    raise ValueError(_not_finite("validation loss", epoch, valid.X))
                 self._record("valid_loss", valid_loss)
             stopping.update(valid_loss, accuracy)
             self.history.record("member_active", stopping.active.tolist())
@@ -136,6 +142,9 @@ class MemberNet(NeuralNet):
                 self.history.record_batch("train_loss", step["loss"].item())
                 self.history.record_batch("train_batch_size", rows)
                 self.notify("on_batch_end", batch=batch, training=True, **step)
+        if not self._listened:  # skorch's checkpoints look at the last batch
+            self.history.new_batch()
+            self.history.record_batch("train_batch_size", rows)
         sums = torch.stack([loss_sum.double(), correct.double()]) / n_rows
         return tuple(sums.cpu().numpy())
 
@@ -182,11 +191,12 @@ class MemberNet(NeuralNet):
         kwargs = self.get_params_for("iterator_train")
         sampler = BatchSampler(
             len(dataset),
-            kwargs.pop("batch_size", self.batch_size),
+            self.batch_size,
             generators,
             dataset.X.device,
             shuffle=kwargs.pop("shuffle", True),
             drop_last=kwargs.pop("drop_last", False),
+            least=2 if any(isinstance(m, _BatchNorm) for m in self.module_.modules()) else 1,
         )
         if not kwargs:
             return Batches(dataset, sampler)
@@ -220,7 +230,7 @@ class MemberNet(NeuralNet):
     def initialize_callbacks(self) -> MemberNet:
         """Create the callbacks; a parameter of one that is not there is an error."""
         super().initialize_callbacks()
-        names = {name for name, _ in self.callbacks_}
+        names = {name for name, _ in self._uniquely_named_callbacks()}
         for key in vars(self):
             if key.startswith("callbacks__") and key.split("__")[1] not in names:
                 raise ValueError(
@@ -251,7 +261,11 @@ class MemberNet(NeuralNet):
         )
 
     def _record(self, key: str, values: np.ndarray) -> None:
-        self.history.record(key, float(values.mean()))
+        value = float(values.mean())
+        former = [epoch[key] for epoch in self.history[:-1]]
+        self.history.record(key, value)
+        if key.endswith("loss"):  # as skorch does, for its checkpoints
+            self.history.record(f"{key}_best", bool(value < min(former, default=np.inf)))
         self.history.record(f"member_{key}", values.tolist())
 
 
@@ -263,7 +277,7 @@ def _unknown_names_are_value_errors(prefix: str) -> Iterator[None]:
     try:
         yield
     except TypeError as error:
-        raise ValueError(f"A parameter '{prefix}__...' does not exist: {error}") from error
+        raise ValueError(f"A parameter '{prefix}__...' is not accepted: {error}") from error
 
 
 def _not_finite(what: str, epoch: int, X: Tensor) -> str:

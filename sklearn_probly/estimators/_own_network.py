@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 
 def own_network(
@@ -19,7 +19,7 @@ def own_network(
     ----------
     module : type, nn.Module or callable
         A class is called with `params`, an instance is copied and its layers are re-initialised, a
-        callable is called with ``n_features`` and ``n_classes``.
+        callable is called with ``n_features``, ``n_classes`` and `params`.
     n_features, n_classes : int
         What a callable is told.
     params : dict
@@ -30,20 +30,61 @@ def own_network(
     torch.manual_seed(seed)
     if isinstance(module, nn.Module):
         if params:
-            return type(module)(**params)
-        network = copy.deepcopy(module)
-        for layer in network.modules():
-            reset: Callable[[], None] | None = getattr(layer, "reset_parameters", None)
-            if reset is not None:
-                reset()
-            elif any(True for _ in layer.parameters(recurse=False)):
-                raise ValueError(
-                    f"{type(layer).__name__} has parameters but no reset_parameters(), so it "
-                    "cannot be initialised anew for each member; give `module` as a class or a "
-                    "callable (n_features, n_classes) instead of an instance."
-                )
-        return network
-    network = module(**params) if isinstance(module, type) else module(n_features, n_classes)
+            raise ValueError(
+                f"module__{next(iter(params))} cannot change a module that is an instance; give "
+                "`module` as its class or as a callable (n_features, n_classes, **params)."
+            )
+        return _initialised_anew(module)
+    try:
+        if isinstance(module, type):
+            network = module(**params)
+        else:
+            # A copy: the callable may give the same object every time.
+            network = copy.deepcopy(module(n_features, n_classes, **params))
+    except TypeError as error:
+        raise ValueError(f"module with parameters {params!r} cannot be built: {error}") from error
     if not isinstance(network, nn.Module):
         raise TypeError(f"module must give a torch.nn.Module; got {type(network).__name__}.")
+    return network
+
+
+def check_network(network: nn.Module, rows: Tensor, n_classes: int) -> None:
+    """Raise ValueError unless `network` maps `rows` to logits ``(n, n_classes)`` and can learn.
+
+    The call also gives lazy layers their shape.
+    """
+    network.eval()
+    try:
+        with torch.no_grad():
+            out = network(rows)
+    except (RuntimeError, IndexError, TypeError, ValueError, NotImplementedError) as error:
+        raise ValueError(
+            f"module cannot take rows of shape {tuple(rows.shape)}: {error}"
+        ) from error
+    if not isinstance(out, Tensor) or out.shape != (len(rows), n_classes):
+        got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
+        raise ValueError(
+            f"module must return logits of shape (n, n_classes) = {(len(rows), n_classes)}; got "
+            f"{got}."
+        )
+    if not out.is_floating_point():
+        raise ValueError(f"module must return floating-point logits; got {out.dtype}.")
+    if not any(p.requires_grad for p in network.parameters()):
+        raise ValueError("module has no trainable parameters; there is nothing to fit.")
+
+
+def _initialised_anew(module: nn.Module) -> nn.Module:
+    network = copy.deepcopy(module)
+    for layer in network.modules():
+        reset: Callable[[], None] | None = getattr(layer, "reset_parameters", None)
+        if reset is None:
+            reset = getattr(layer, "_reset_parameters", None)
+        if reset is not None:
+            reset()
+        elif any(True for _ in layer.parameters(recurse=False)):
+            raise ValueError(
+                f"{type(layer).__name__} has parameters but no reset_parameters(), so it "
+                "cannot be initialised anew for each member; give `module` as a class or a "
+                "callable (n_features, n_classes) instead of an instance."
+            )
     return network

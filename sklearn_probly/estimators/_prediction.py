@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from ._net import MemberNet
+from ._random import borrowed_global_generator
 from ._validation import FLOATS, check_ndim, to_tensor
 
 
@@ -28,6 +31,7 @@ class PredictionMixin:
     classes_: NDArray[Any]
     uncertainty_kinds_: tuple[str, ...]
     batch_size: int
+    _validate_params: Callable[[], None]
 
     @abstractmethod
     def _predict_chunk(self, logits: Tensor, kind: str) -> tuple[Tensor, Tensor]:
@@ -141,7 +145,7 @@ class PredictionMixin:
         if kind is None:
             kind = self.uncertainty_kinds_[0]
         if kind not in self.uncertainty_kinds_:
-            reason = self._undefined_kinds.get(kind, "there is no such kind")
+            reason = self._undefined_kinds.get(str(kind), "there is no such kind")
             raise ValueError(
                 f"kind={kind!r} is not defined for {type(self).__name__}: {reason}. It defines "
                 f"{', '.join(map(repr, self.uncertainty_kinds_))}."
@@ -161,7 +165,14 @@ class PredictionMixin:
     def _check_rows(self, X: ArrayLike) -> NDArray[Any]:
         check_is_fitted(self)
         rows = validate_data(self, X, dtype="numeric", allow_nd=True, reset=False)
-        check_ndim(self, rows)
+        if rows.shape[1:] != self.net_.row_shape_:
+            if len(self.net_.row_shape_) == 1:
+                check_ndim(rows)
+            raise ValueError(
+                f"Rows of X have shape {rows.shape[1:]}; in fit they had {self.net_.row_shape_}."
+            )
+        if not isinstance(self.batch_size, Integral) or self.batch_size < 1:
+            self._validate_params()  # set since; says what is allowed
         return rows
 
     def _weights_dtype(self) -> Any:
@@ -173,11 +184,15 @@ class PredictionMixin:
 
         Chunks are converted one at a time: no copy of `X` is made.
         """
-        module, dtype = self.module_, self._weights_dtype()
+        module, seed, dtype = self.module_, self.net_.own_seed_, self._weights_dtype()
         device = next(module.parameters()).device
         for start in range(0, len(X), self.batch_size):
             rows = slice(start, min(start + self.batch_size, len(X)))
-            with torch.inference_mode():
+            with (
+                torch.inference_mode(),
+                torch.autocast(device.type, enabled=False),
+                nullcontext() if seed is None else borrowed_global_generator(seed),
+            ):
                 logits = module(to_tensor(X[rows], dtype, device))
                 # One sum instead of a test of each element: inf and NaN survive it.
                 finite = math.isfinite(logits.sum())

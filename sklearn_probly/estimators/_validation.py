@@ -27,7 +27,7 @@ FLOATS = {"float32": (np.float32, torch.float32), "float64": (np.float64, torch.
 def check_hidden_layer_sizes(sizes: Iterable[int]) -> None:
     """Raise ValueError unless every width is an int >= 1."""
     for size in sizes:
-        if not isinstance(size, Integral) or size < 1:
+        if not isinstance(size, Integral) or isinstance(size, bool) or size < 1:
             raise ValueError(
                 f"Each item of hidden_layer_sizes must be an int >= 1; got {size!r} in {sizes!r}."
             )
@@ -46,7 +46,8 @@ def check_training_rows(
     """Return the training and validation rows on the device, and the classes."""
     numpy_dtype, torch_dtype = FLOATS[estimator.dtype]
     X, y = validate_data(estimator, X, y, dtype=numpy_dtype, allow_nd=True, ensure_2d=True)
-    check_ndim(estimator, X)
+    if estimator.module is None:
+        check_ndim(X)
     check_classification_targets(y)
     classes, encoded = np.unique(y, return_inverse=True)
     if len(classes) < 2:
@@ -59,8 +60,15 @@ def check_training_rows(
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
         if (weight < 0).any():
             raise ValueError(f"sample_weight must be >= 0; got {weight.min()}.")
+        if weight.any():  # as shares of the largest, so that their sum cannot overflow
+            weight = weight / weight.max()
         if estimator.class_weight is not None:
-            weight = weight * compute_sample_weight(estimator.class_weight, y)
+            of_class = compute_sample_weight(estimator.class_weight, y)
+            if not (np.isfinite(of_class).all() and (of_class >= 0).all()):
+                raise ValueError(
+                    f"class_weight must hold finite numbers >= 0; got {estimator.class_weight!r}."
+                )
+            weight = weight * (of_class / max(of_class.max(), 1e-300))
         used = weight > 0
         if not used.any():
             raise ValueError("sample_weight is zero for every row; give a row some weight.")
@@ -82,6 +90,11 @@ def check_training_rows(
         X_val, y_val = validate_data(
             estimator, X_val, y_val, dtype=numpy_dtype, allow_nd=True, reset=False
         )
+        if X_val.shape[1:] != X.shape[1:]:
+            raise ValueError(
+                f"Rows of X_val have shape {X_val.shape[1:]}, those of X have {X.shape[1:]}; "
+                "they must be the same."
+            )
         unknown = np.setdiff1d(y_val, classes)
         if len(unknown):
             raise ValueError(f"y_val holds labels that y does not: {unknown.tolist()}.")
@@ -95,7 +108,7 @@ def check_training_rows(
         if not len(held_out):
             raise ValueError(
                 f"early_stopping=True needs a class with two rows or more; n_samples="
-                f"{len(encoded)} and each of the {len(classes)} classes has one row. Set "
+                f"{len(encoded)} and each class has one row of weight above 0, or none. Set "
                 "early_stopping=False or give X_val and y_val."
             )
         valid = Rows(train.X, train.y, train.weight, torch.from_numpy(held_out).to(device))
@@ -110,9 +123,9 @@ def _stops_early(early_stopping: bool | str, n_rows: int) -> bool:
     return bool(early_stopping)
 
 
-def check_ndim(estimator: Any, X: NDArray[Any]) -> None:
+def check_ndim(X: NDArray[Any]) -> None:
     """Raise ValueError, with advice, for images where the default network wants flat rows."""
-    if estimator.module is None and X.ndim != 2:
+    if X.ndim != 2:
         raise ValueError(
             f"X has shape {X.shape}, and the default network takes one row of features for "
             "each sample. Flatten with X.reshape(len(X), -1), or give a network for such "

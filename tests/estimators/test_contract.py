@@ -309,6 +309,12 @@ def test_parameters_out_of_range(cls, params, message):
         ({"criterion__smoothing": 1.0}, "criterion__.*smoothing"),
         ({"callbacks__bogus__x": 1.0}, "bogus"),
         ({"module__width": 3}, "'width'.*`module` is None"),
+        ({"hidden_layer_sizes": (True,)}, "hidden_layer_sizes must be an int >= 1; got True"),
+        ({"device": "meta"}, "device='meta' cannot be used here"),
+        ({"criterion__reduction": "sum"}, "'criterion__reduction' is set by"),
+        ({"criterion__threshold": 9.0}, "Set 'threshold' instead of"),
+        ({"iterator_train__batch_size": 3}, "'iterator_train__batch_size' is set by"),
+        ({"optimizer__betas": 3}, "optimizer__.*not accepted"),
     ],
 )
 def test_parameters_that_mean_nothing(cls, params, message):
@@ -392,6 +398,21 @@ def test_class_weight_is_sample_weight(cls):
 def test_bad_weights(cls, weight):
     with pytest.raises(ValueError, match="(?i)sample.weight|NaN"):
         small(cls).fit(X, y, sample_weight=weight)
+
+
+@pytest.mark.parametrize("value", [1e308, 1e-308])
+def test_weights_of_any_scale(cls, value):
+    expected = small(cls).fit(X, y).predict_proba(X)
+    got = small(cls).fit(X, y, sample_weight=np.full(120, value)).predict_proba(X)
+    np.testing.assert_allclose(got, expected, atol=1e-6)
+    by_class = small(cls, class_weight=dict.fromkeys(range(3), value)).fit(X, y)
+    np.testing.assert_allclose(by_class.predict_proba(X), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("value", [-1, np.nan, np.inf])
+def test_bad_class_weights(cls, value):
+    with pytest.raises(ValueError, match="class_weight must hold finite numbers >= 0"):
+        small(cls, class_weight={0: value}).fit(X, y)
 
 
 # Early stopping -----------------------------------------------------------------------------
@@ -595,6 +616,62 @@ def test_verbose_draws_one_bar_for_the_whole_fit(cls, capsys):
     assert "train_loss" in capsys.readouterr().out
 
 
+def test_a_callback_may_hold_anything_and_is_left_alone(cls):
+    from skorch.callbacks import Callback
+
+    class Collect(Callback):
+        def __init__(self):
+            self.seen = []
+
+        def on_epoch_end(self, net, **kwargs):
+            self.seen.append(net.history[-1, "train_loss"])
+
+    callback = Collect()
+    est = small(cls, callbacks=[("collect", callback)]).fit(X, y)
+    assert len(dict(est.net_.callbacks_)["collect"].seen) == 10
+    assert callback.seen == []
+    est.set_params(callbacks__collect=None).fit(X, y)
+    assert "collect" not in dict(est.net_.callbacks_)
+
+
+def test_a_callback_that_draws_follows_the_seed(cls):
+    from skorch.callbacks import Initializer
+
+    def proba():
+        drawing = Initializer("*weight", fn=torch.nn.init.normal_)
+        return small(cls, callbacks=[drawing]).fit(X, y).predict_proba(X)
+
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    first = proba()
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(4)
+    np.testing.assert_array_equal(proba(), first)
+
+
+def test_skorch_checkpoints_work(cls, tmp_path):
+    from skorch.callbacks import Checkpoint, TrainEndCheckpoint
+
+    callbacks = [Checkpoint(dirname=tmp_path / "best"), TrainEndCheckpoint(dirname=tmp_path)]
+    small(cls, callbacks=callbacks, early_stopping=True).fit(X, y)
+    assert (tmp_path / "best" / "params.pt").exists()
+    assert (tmp_path / "train_end_params.pt").exists()
+
+
+def test_autocast_of_the_caller_does_not_matter(cls):
+    expected = small(cls).fit(X, y).predict_proba(X)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        got = small(cls).fit(X, y).predict_proba(X)
+    np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("batch_size", [0, -1, 1.5])
+def test_a_bad_batch_size_after_fit(cls, batch_size):
+    est = small(cls).fit(X, y).set_params(batch_size=batch_size)
+    with pytest.raises(InvalidParameterError, match="'batch_size'"):
+        est.predict_proba(X)
+
+
 # Own networks -------------------------------------------------------------------------------
 
 
@@ -646,3 +723,71 @@ def test_images_for_a_network_of_ones_own(cls):
     images = np.random.default_rng(0).normal(size=(60, 2, 3, 2))
     est = small(cls, module=conv).fit(images, np.arange(60) % 3)
     assert est.predict_proba(images).shape == (60, 3)
+
+
+def test_parameters_reach_a_callable(cls):
+    def make(n_features, n_classes, width=2):
+        return torch.nn.Sequential(
+            torch.nn.Linear(n_features, width), torch.nn.Linear(width, n_classes)
+        )
+
+    est = small(cls, module=make, module__width=7).fit(X, y)
+    assert est.module_.members[1][0].out_features == 7
+    with pytest.raises(ValueError, match="cannot be built.*'depth'"):
+        small(cls, module=make, module__depth=7).fit(X, y)
+    with pytest.raises(ValueError, match="module__width cannot change .* instance"):
+        small(cls, module=OwnNet(), module__width=7).fit(X, y)
+
+
+def test_a_callable_that_always_gives_the_same_object(cls):
+    net = torch.nn.Linear(6, 3)
+    before = net.weight.detach().clone()
+    first = small(cls, module=lambda n_features, n_classes: net).fit(X, y)
+    expected = first.predict_proba(X)
+    small(cls, module=lambda n_features, n_classes: net, random_state=1).fit(X, y)
+    np.testing.assert_array_equal(first.predict_proba(X), expected)
+    assert torch.equal(net.weight, before)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda d, k: torch.nn.Linear(d, k + 1), r"\(2, 3\); got \(2, 4\)"),
+        (lambda d, k: torch.nn.Linear(d, 1), r"\(2, 3\); got \(2, 1\)"),
+        (lambda d, k: torch.nn.Linear(d + 1, k), "cannot take rows of shape"),
+        (lambda d, k: torch.nn.LSTM(d, k), "got tuple"),
+        (lambda d, k: torch.nn.Linear(d, k).requires_grad_(False), "no trainable parameters"),
+    ],
+)
+def test_networks_that_do_not_fit(cls, make, message):
+    with pytest.raises(ValueError, match=message):
+        small(cls, module=make).fit(X, y)
+
+
+def test_lazy_layers(cls):
+    est = small(cls, module=lambda d, k: torch.nn.LazyLinear(k)).fit(X, y)
+    assert est.predict_proba(X).shape == (120, 3)
+
+
+def test_rows_of_another_shape_than_in_fit(cls):
+    est = small(cls, module=lambda d, k: torch.nn.Linear(d, k)).fit(X, y)
+    with pytest.raises(ValueError, match="Flatten"):
+        est.predict_proba(X[:18].reshape(3, 6, 6))
+
+
+def test_a_last_batch_of_one_row_under_batch_normalisation(cls):
+    est = small(cls, module=OwnNet, batch_size=32).fit(X[:65], y[:65])
+    np.testing.assert_allclose(est.predict_proba(X[:1]), est.predict_proba(X)[:1], atol=1e-5)
+    with pytest.raises(ValueError, match="needs 2 rows a batch; got batch_size=1"):
+        small(cls, module=OwnNet, batch_size=1).fit(X, y)
+
+
+def test_a_network_that_draws_at_prediction_is_deterministic(cls):
+    class Noisy(torch.nn.Linear):
+        def forward(self, x):
+            return super().forward(x) + torch.randn(len(x), 3)
+
+    est = small(cls, module=lambda d, k: Noisy(d, k)).fit(X, y)
+    before = torch.get_rng_state()
+    np.testing.assert_array_equal(est.predict_proba(X), est.predict_proba(X))
+    assert torch.equal(torch.get_rng_state(), before)
