@@ -46,7 +46,8 @@ class DAREEnsembleClassifier(BaseEnsembleClassifier):
     module : type, torch.nn.Module or callable, default=None
         A network of your own that maps rows to logits ``(n, n_classes)``: a class, called with the
         ``module__...`` parameters; an instance, copied and re-initialised for each member; or a
-        callable ``(n_features, n_classes) -> torch.nn.Module``. None is the default network.
+        callable ``(n_features, n_classes, **module_params) -> torch.nn.Module``. None is the
+        default network.
     max_epochs : int, default=100
         Most passes over the training rows, >= 1.
     lr : float, default=1e-3
@@ -54,7 +55,8 @@ class DAREEnsembleClassifier(BaseEnsembleClassifier):
     batch_size : int, default=256
         Rows a step, and rows a chunk at prediction, >= 1.
     optimizer : type, default=torch.optim.Adam
-        Optimizer class.
+        Optimizer class. It should treat each weight by itself, as Adam and SGD do; LBFGS searches
+        along one line for all members together.
     early_stopping : bool or "auto", default="auto"
         Hold out validation rows, stop each member after `n_iter_no_change` epochs without a gain in
         validation loss, and keep its best weights. "auto" does so from 10,000 rows on.
@@ -77,7 +79,7 @@ class DAREEnsembleClassifier(BaseEnsembleClassifier):
     verbose : int, default=0
         1 draws a progress bar, 2 also prints skorch's table.
     callbacks : list, default=None
-        skorch callbacks. They are cloned in `fit`; the ones used are in ``net_.callbacks_``.
+        skorch callbacks. They are copied in `fit`; the ones used are in ``net_.callbacks_``.
     **skorch_params : dict
         skorch's ``prefix__name`` parameters, as ``optimizer__weight_decay=1e-4``.
 
