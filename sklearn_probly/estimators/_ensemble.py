@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from ..modules.members import moments
+from ..modules.members import entropy, moments
 from ._base import BaseTorchClassifier
 
 
@@ -39,5 +39,8 @@ class BaseEnsembleClassifier(BaseTorchClassifier):
         return np.concatenate(chunks, axis=1)
 
     def _predict_chunk(self, logits: Tensor, kind: str) -> tuple[Tensor, Tensor]:
+        if kind == "total":  # the default, and all that predict_proba needs: no member's entropy
+            mean_proba = logits.double().softmax(-1).mean(0)
+            return mean_proba, entropy(mean_proba)
         parts = moments(logits)
         return parts.mean_proba, getattr(parts, kind)

@@ -221,12 +221,23 @@ def moments(logits: Tensor) -> Moments:
     """
     proba = logits.double().softmax(-1)
     mean_proba = proba.mean(0)
-    total, mean_entropy = _entropy(mean_proba), _entropy(proba).mean(0)
-    total = total.clamp_(0, math.log2(logits.shape[-1]))
-    epistemic = (total - mean_entropy).clamp_(min=0)
+    total = entropy(mean_proba)
+    epistemic = (total - entropy(proba).mean(0)).clamp_(min=0)
     return Moments(mean_proba, total, total - epistemic, epistemic)
 
 
-def _entropy(proba: Tensor) -> Tensor:
-    """Return the entropy over the last axis, bits; p log p is 0 at p = 0."""
-    return torch.special.entr(proba).sum(-1).div_(math.log(2))
+def entropy(proba: Tensor) -> Tensor:
+    """Return the entropy over the last axis, bits, at most log2 of its length.
+
+    Parameters
+    ----------
+    proba : Tensor of shape (..., n_classes)
+        Probabilities; p log p is 0 at p = 0.
+
+    Returns
+    -------
+    Tensor of shape (...)
+        Entropies.
+    """
+    bits = torch.special.entr(proba).sum(-1).div_(math.log(2))
+    return bits.clamp_(0, math.log2(proba.shape[-1]))

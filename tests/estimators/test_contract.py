@@ -4,8 +4,11 @@ import inspect
 import pickle
 import random
 import re
+import subprocess
+import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -24,6 +27,7 @@ from sklearn_probly import measures, predict_uncertainty
 
 from ._settings import ESTIMATORS, small
 
+ROOT = Path(__file__).parents[2]
 X, y = make_classification(120, 6, n_informative=4, n_classes=3, random_state=0)
 
 pytestmark = pytest.mark.parametrize("cls", ESTIMATORS)
@@ -107,6 +111,19 @@ def test_same_seed_same_bits(cls):
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(first)).predict_proba(X), expected)
     other = small(cls, **params).set_params(random_state=1).fit(X, y)
     assert not np.array_equal(other.predict_proba(X), expected)
+
+
+def test_same_bits_in_another_process(cls):
+    code = (
+        "from tests.estimators.test_contract import X, y, small, ESTIMATORS; "
+        f"cls = ESTIMATORS[{ESTIMATORS.index(cls)}]; "
+        "print(small(cls, dropout=0.2).fit(X, y).predict_proba(X).tobytes().hex())"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    expected = small(cls, dropout=0.2).fit(X, y).predict_proba(X)
+    assert bytes.fromhex(out.stdout) == expected.tobytes()
 
 
 def test_same_bits_in_threads(cls):
