@@ -499,7 +499,7 @@ def test_every_parameter_is_listed_constrained_and_documented(cls):
         assert parameter.kind is parameter.KEYWORD_ONLY
         default = parameter.default
         shown = "torch.optim.Adam" if default is torch.optim.Adam else default
-        found = re.search(rf"^    {name} : .*, default=(.*)$", cls.__doc__, re.M)
+        found = re.search(rf"^{name} : .*, default=(.*)$", inspect.getdoc(cls), re.M)
         assert found, f"{name} is not in the docstring"
         if default is not None and name not in ("lr", "tol"):
             assert found[1].strip('"') == str(shown), name

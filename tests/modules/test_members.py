@@ -35,14 +35,21 @@ def test_a_member_comes_back_out():
 
 
 @pytest.mark.parametrize("bias", [True, False])
-def test_large_products_are_the_same(bias):
-    layers = [nn.Linear(300, 200, bias=bias, dtype=torch.float64) for _ in range(2)]
-    stacked = StackedLinear.from_linear(layers)
+def test_large_networks_are_the_same(bias):
+    nets = [
+        nn.Sequential(
+            nn.Linear(300, 200, bias=bias, dtype=torch.float64),
+            nn.ReLU(),
+            nn.Linear(200, 3, dtype=torch.float64),
+        )
+        for _ in range(2)
+    ]
+    stacked = StackedMembers(nets)
     x = torch.randn(2, 100, 300, dtype=torch.float64)
     batched = stacked(x)
     with torch.no_grad():
         torch.testing.assert_close(stacked(x), batched, rtol=1e-12, atol=1e-12)
-        torch.testing.assert_close(stacked(x[0])[1], layers[1](x[0]), rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(stacked(x[0])[1], nets[1](x[0]), rtol=1e-12, atol=1e-12)
 
 
 def test_layers_without_bias():
