@@ -23,7 +23,7 @@ from ._progress import Progress
 from ._random import Streams
 from ._stopping import Stopping
 
-# Validation and prediction need no gradients, so more rows fit in the same memory.
+# Validation needs no gradients, so more rows fit in the same memory.
 EVALUATION_ROWS = 1024
 
 
@@ -262,9 +262,9 @@ class MemberNet(NeuralNet):
 
     def _record(self, key: str, values: np.ndarray) -> None:
         value = float(values.mean())
-        former = [epoch[key] for epoch in self.history[:-1]]
         self.history.record(key, value)
         if key.endswith("loss"):  # as skorch does, for its checkpoints
+            former = [epoch[key] for epoch in self.history[:-1]]
             self.history.record(f"{key}_best", bool(value < min(former, default=np.inf)))
         self.history.record(f"member_{key}", values.tolist())
 

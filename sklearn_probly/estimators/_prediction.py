@@ -141,7 +141,7 @@ class PredictionMixin:
         self, X: ArrayLike, kind: str | None = None, *, proba: bool = True, uncertainty: bool = True
     ) -> tuple[NDArray[Any], NDArray[np.float64]]:
         """Return what is asked for; an array that is not stays empty."""
-        check_is_fitted(self)
+        X = self._check_rows(X)
         if kind is None:
             kind = self.uncertainty_kinds_[0]
         if kind not in self.uncertainty_kinds_:
@@ -150,7 +150,6 @@ class PredictionMixin:
                 f"kind={kind!r} is not defined for {type(self).__name__}: {reason}. It defines "
                 f"{', '.join(map(repr, self.uncertainty_kinds_))}."
             )
-        X = self._check_rows(X)
         probas = np.empty((len(X) if proba else 0, len(self.classes_)), self._weights_dtype())
         uncertainties = np.empty(len(X) if uncertainty else 0)
         for rows, logits in self._chunks(X):

@@ -115,11 +115,13 @@ class StackedMembers(IndependentMembers):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map ``(n, d)`` or ``(n_members, n, d)`` to logits ``(n_members, n, n_classes)``."""
-        work = x.shape[-2] * sum(p[0].numel() for p in self.parameters())
-        if x.is_cpu and work > LARGE_PRODUCT and not torch.is_grad_enabled():
+        if x.is_cpu and not torch.is_grad_enabled() and self._work(x) > LARGE_PRODUCT:
             own = x if x.dim() == 3 else [x] * self.n_members
             return torch.stack([self._forward_member(rows, m) for m, rows in enumerate(own)])
         return self.layers(x)
+
+    def _work(self, x: Tensor) -> int:
+        return x.shape[-2] * sum(p[0].numel() for p in self.parameters())
 
     def _forward_member(self, x: Tensor, member: int) -> Tensor:
         for layer in self.layers:
