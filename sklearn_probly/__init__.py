@@ -1,9 +1,15 @@
 """scikit-learn classifiers in torch that also say how sure they are."""
 
 from . import measures, metrics
-from .estimators import DAREEnsembleClassifier
+from .estimators import BatchEnsembleClassifier, DAREEnsembleClassifier
 from .uncertainty import predict_uncertainty
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["DAREEnsembleClassifier", "measures", "metrics", "predict_uncertainty"]
+__all__ = [
+    "BatchEnsembleClassifier",
+    "DAREEnsembleClassifier",
+    "measures",
+    "metrics",
+    "predict_uncertainty",
+]

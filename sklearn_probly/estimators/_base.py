@@ -7,22 +7,21 @@ import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from torch import nn
 
-from ..modules.losses import MemberCrossEntropy
+from ..modules.losses import MemberLoss
 from ..modules.members import IndependentMembers, MemberList, StackedMembers
 from ..modules.mlp import ACTIVATIONS, mlp
-from ._data import Rows
+from ._context import FitContext
 from ._device import resolve_device
 from ._net import MemberNet
 from ._own_network import check_network, own_network
@@ -35,22 +34,12 @@ from ._validation import (
     FLOATS,
     check_hidden_layer_sizes,
     check_training_rows,
+    check_validation_rows,
+    split_off_validation_rows,
 )
 
 # skorch parameters that an estimator sets itself.
 RESERVED = ("criterion__reduction", "iterator_train__batch_size", "iterator_train__sampler")
-
-
-@dataclass
-class FitContext:
-    """What the phases of one fit share."""
-
-    train: Rows
-    valid: Rows | None
-    n_classes: int
-    streams: Streams
-    device: torch.device
-    progress: Progress
 
 
 class BaseTorchClassifier(
@@ -81,9 +70,19 @@ class BaseTorchClassifier(
         "dtype": [StrOptions(set(FLOATS))],
         "device": [str, torch.device],
         "random_state": ["random_state"],
+        "warm_start": ["boolean"],
         "verbose": ["verbose"],
         "callbacks": [None, list, tuple],
     }
+
+    # What the form of the network depends on; a subclass adds its own.
+    _structural_params: ClassVar[tuple[str, ...]] = (
+        "hidden_layer_sizes",
+        "activation",
+        "dropout",
+        "module",
+        "dtype",
+    )
 
     def __init__(
         self,
@@ -105,6 +104,7 @@ class BaseTorchClassifier(
         dtype: str = "float32",
         device: str | torch.device = "auto",
         random_state: int | np.random.RandomState | None = None,
+        warm_start: bool = False,
         verbose: int = 0,
         callbacks: list[Any] | None = None,
         **skorch_params: Any,
@@ -126,6 +126,7 @@ class BaseTorchClassifier(
         self.dtype = dtype
         self.device = device
         self.random_state = random_state
+        self.warm_start = warm_start
         self.verbose = verbose
         self.callbacks = callbacks
         self._set_skorch_params(skorch_params)
@@ -151,7 +152,7 @@ class BaseTorchClassifier(
         X_val: ArrayLike | None = None,
         y_val: ArrayLike | None = None,
     ) -> BaseTorchClassifier:
-        """Train from scratch.
+        """Train from scratch, or under `warm_start` on from the fitted weights.
 
         Parameters
         ----------
@@ -178,41 +179,76 @@ class BaseTorchClassifier(
             a network of your own does not fit the data or the loss stops being finite, the
             estimator then being unfitted.
         """
-        # Whatever mode the caller is in, training needs gradients.
-        with torch.inference_mode(False), torch.enable_grad():
+        former = self.net_ if self.warm_start and hasattr(self, "net_") else None
+        with gradients():
             with self._undone_on_error():
-                self._validate_params()
-                self._check_skorch_params()
-                check_hidden_layer_sizes(self.hidden_layer_sizes)
+                self._check_params(former)
                 streams = Streams(check_random_state(self.random_state).randint(2**31 - 1))
                 device = resolve_device(self.device)
-                train, valid, classes = check_training_rows(
-                    self, X, y, sample_weight, X_val, y_val, streams, device
+                train, classes = check_training_rows(
+                    self, X, y, sample_weight, device, reset=former is None
                 )
-            with (
-                self._unfitted_on_error(),
-                torch.autocast(device.type, enabled=False),
-                self._generator_of_own_code(streams),
-                Progress(self._phase_epochs(), disable=not self.verbose) as progress,
-            ):
-                net = self._fit_phases(
-                    FitContext(train, valid, len(classes), streams, device, progress)
-                )
-                if net.interrupted_ and not net.history:
-                    raise KeyboardInterrupt
+                if former is not None and not np.array_equal(classes, self.classes_):
+                    raise ValueError(
+                        "With warm_start=True y must hold the classes of the former fit, "
+                        f"{self.classes_.tolist()}; got {classes.tolist()}."
+                    )
+                valid = check_validation_rows(self, X_val, y_val, train, classes)
+                if valid is None and X_val is None:
+                    train, valid = split_off_validation_rows(self, train, streams.numpy("split"))
+            with self._unfitted_on_error():
+                module = None if former is None else copy.deepcopy(former.module_).to(device)
+                with Progress(self._phase_epochs(), disable=not self.verbose) as progress:
+                    net = self._run(
+                        FitContext(train, valid, len(classes), streams, device, progress, module)
+                    )
+        self._keep(net, classes)
+        return self
+
+    def _run(self, fit: FitContext) -> MemberNet:
+        """Run the phases; put back what training changes outside the estimator."""
+        with torch.autocast(fit.device.type, enabled=False), self._generator_of_own_code(fit):
+            net = self._fit_phases(fit)
         if net.interrupted_:
+            if not net.history:
+                raise KeyboardInterrupt
             warnings.warn(
                 f"Training interrupted after {len(net.history)} epochs; the model is usable.",
-                stacklevel=2,
+                stacklevel=3,
             )
+        net.row_shape_ = tuple(fit.train.X.shape[1:])
+        net.own_seed_ = None if self.module is None else fit.streams.seed("predict")
+        net.structure_ = self._structure()
+        if not fit.single_pass or fit.net is None:
+            net.seed_ = fit.streams.seed_
+        return net
+
+    def _keep(self, net: MemberNet, classes: NDArray[Any]) -> None:
+        """Set the fitted attributes."""
         self.classes_ = classes
         self.n_iter_ = len(net.history)
         self.uncertainty_units_ = dict(self._uncertainty_units)
         self.uncertainty_kinds_ = tuple(self._uncertainty_units)
-        net.row_shape_ = tuple(train.X.shape[1:])
-        net.own_seed_ = None if self.module is None else streams.seed("predict")
         self.net_ = net
-        return self
+
+    def _check_params(self, former: MemberNet | None) -> None:
+        self._validate_params()
+        self._check_skorch_params()
+        check_hidden_layer_sizes(self.hidden_layer_sizes)
+        if former is not None:
+            for name, value in self._structure().items():
+                if value != former.structure_.get(name):
+                    raise ValueError(
+                        f"{name}={value!r}, but the fitted network has {name}="
+                        f"{former.structure_.get(name)!r}. To go on from fitted weights, set it "
+                        "back; to start anew, clone the estimator or set warm_start=False."
+                    )
+
+    def _structure(self) -> dict[str, Any]:
+        """Return the parameters that the form of the network depends on."""
+        own = {k: v for k, v in self._skorch_params.items() if k.startswith("module__")}
+        named = {name: getattr(self, name) for name in self._structural_params}
+        return {**named, "hidden_layer_sizes": tuple(self.hidden_layer_sizes), **own}
 
     @contextmanager
     def _undone_on_error(self) -> Iterator[None]:
@@ -237,7 +273,7 @@ class BaseTorchClassifier(
         """Return freshly initialised networks that are trained side by side."""
         networks = [self._network(fit, member) for member in range(n_members)]
         if self.module is None:
-            return StackedMembers(networks)
+            return StackedMembers.from_members(networks)
         return MemberList(networks, input_dim=fit.train.X.dim())
 
     def _network(self, fit: FitContext, member: int = 0) -> nn.Module:
@@ -274,45 +310,59 @@ class BaseTorchClassifier(
         fit: FitContext,
         phase: str,
         module: nn.Module,
-        criterion: type[MemberCrossEntropy],
-        **criterion_params: Any,
+        criterion: type[MemberLoss],
+        *,
+        stop_accuracy: float | None = None,
+        **net_params: Any,
     ) -> MemberNet:
-        """Train `module` in a new skorch net and return it."""
-        params = {k: v for k, v in self._skorch_params.items() if not k.startswith("module__")}
-        for name in criterion_params:
-            if f"criterion__{name}" in params:
-                raise ValueError(f"Set {name!r} instead of 'criterion__{name}'.")
-        for name in params:
+        """Train `module` on the rows of `fit` in a new skorch net and return it.
+
+        `net_params` are skorch's, such as ``lr`` and ``criterion__threshold``; those of the user
+        are added, and the estimator's common parameters are the defaults. A phase with another
+        `optimizer` than the user's takes none of the user's parameters: they are for his. The
+        user's callbacks are for the main phase: others say ``callbacks=None``.
+        """
+        params = self._net_params(net_params)
+        if fit.single_pass:
+            params["max_epochs"], stop_accuracy = 1, None
+        net = fit.net
+        if net is None or not net.goes_on_with(params, fit.device):
+            net = MemberNet.with_params(module, criterion, params, fit)
+        stopping = Stopping(module, self.n_iter_no_change, self.tol, stop_accuracy)
+        return net.fit_phase(fit, phase, stopping)
+
+    def _net_params(self, of_phase: dict[str, Any]) -> dict[str, Any]:
+        """Return skorch's parameters: the estimator's, those of a phase, and the user's."""
+        user: dict[str, Any] = {}
+        if "optimizer" not in of_phase:
+            user = {k: v for k, v in self._skorch_params.items() if not k.startswith("module__")}
+        if "callbacks" in of_phase:
+            user = {k: v for k, v in user.items() if not k.startswith("callbacks__")}
+        else:
+            user["callbacks"] = list(self.callbacks or ())
+        for name in user:
             if name in RESERVED:
                 raise ValueError(f"Parameter {name!r} is set by {type(self).__name__} itself.")
-        net = MemberNet(
-            module,
-            criterion=criterion,
-            **{f"criterion__{name}": value for name, value in criterion_params.items()},
-            optimizer=self.optimizer,
-            lr=self.lr,
-            max_epochs=self.max_epochs,
-            batch_size=self.batch_size,
-            train_split=None,
-            # Copies, so that no state of a callback goes from one fit to another.
-            callbacks=copy.deepcopy(list(self.callbacks or ())),
-            device=fit.device,
-            verbose=int(self.verbose > 1),
-            **params,
-        )
-        net.initialize()
-        fit.progress.phase(phase)
-        stopping = Stopping(net.module_, self.n_iter_no_change, self.tol, self.stop_accuracy)
-        return net.fit_phase(fit.train, fit.valid, fit.streams, stopping, fit.progress)
+            if name.startswith("criterion__") and name in of_phase:
+                raise ValueError(f"Set {name.removeprefix('criterion__')!r} instead of {name!r}.")
+        return {
+            "optimizer": self.optimizer,
+            "lr": self.lr,
+            "max_epochs": self.max_epochs,
+            "batch_size": self.batch_size,
+            "verbose": int(self.verbose > 1),
+            **of_phase,
+            **user,
+        }
 
     def _prefixed(self, prefix: str) -> dict[str, Any]:
         start = f"{prefix}__"
         return {k[len(start) :]: v for k, v in self._skorch_params.items() if k.startswith(start)}
 
-    def _generator_of_own_code(self, streams: Streams) -> Any:
+    def _generator_of_own_code(self, fit: FitContext) -> Any:
         if self.module is None and not self.callbacks:
             return nullcontext()  # nothing here draws from the global generator
-        return borrowed_global_generator(streams.seed("own code"))
+        return borrowed_global_generator(fit.streams.seed("own code"))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "net_")
@@ -329,3 +379,10 @@ class BaseTorchClassifier(
         else:
             self.net_.device = device
             self.module_.to(device)
+
+
+@contextmanager
+def gradients() -> Iterator[None]:
+    """Compute gradients, whatever mode the caller is in: training needs them."""
+    with torch.inference_mode(False), torch.enable_grad():
+        yield

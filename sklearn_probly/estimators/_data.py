@@ -21,10 +21,10 @@ class Rows(Dataset):
     ----------
     X : Tensor of shape (n_total, *features)
         The whole table.
-    y : Tensor of shape (n_total,), int64
-        Class indices.
-    weight : Tensor of shape (n_total,) or None
-        Row weights; None is 1 for every row.
+    y : Tensor of shape (n_total,)
+        Targets: class indices, int64.
+    weight : Tensor of shape (n_total,) or (n_members, n_total), or None
+        Row weights, each member's own if there are two axes; None is 1 for every row.
     index : Tensor of shape (n,), int64, or None
         The rows meant; None is all of them.
     """
@@ -44,7 +44,18 @@ class Rows(Dataset):
         flat = index.reshape(-1)
         # index_select of whole rows is several times faster than indexing with a matrix.
         X = self.X.index_select(0, flat).view(*index.shape, *self.X.shape[1:])
-        return X, (self.y[index], None if self.weight is None else self.weight[index])
+        return X, (self.y[index], None if self.weight is None else self._weight(index))
+
+    def _weight(self, index: Tensor) -> Tensor:
+        assert self.weight is not None
+        if index.dim() == 2 and self.weight.dim() == 2:
+            return self.weight.gather(1, index)
+        return self.weight[..., index]
+
+    def subset(self, position: Tensor) -> Rows:
+        """Return the rows at `position`, without a copy of the table."""
+        index = position if self.index is None else self.index[position]
+        return Rows(self.X, self.y, self.weight, index)
 
     def all(self) -> Rows:
         """Return the same rows without an index."""

@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..modules.members import entropy, moments
-from ._base import BaseTorchClassifier
+from ._partial_fit import PartialFitMixin
 
 
-class BaseEnsembleClassifier(BaseTorchClassifier):
+class BaseEnsembleClassifier(PartialFitMixin):
     """Base of the methods with members; total uncertainty = aleatoric + epistemic, bits."""
 
     _uncertainty_units: ClassVar[dict[str, str]] = {
@@ -35,12 +35,17 @@ class BaseEnsembleClassifier(BaseTorchClassifier):
             Their mean over the first axis is `predict_proba`.
         """
         rows = self._check_rows(X)
-        chunks = [logits.softmax(-1).cpu().numpy() for _, logits in self._chunks(rows)]
+        chunks = [parts[0].cpu().numpy() for _, parts in self._chunks(rows, _member_proba)]
         return np.concatenate(chunks, axis=1)
 
-    def _predict_chunk(self, logits: Tensor, kind: str) -> tuple[Tensor, Tensor]:
+    def _predict_chunk(self, module: nn.Module, rows: Tensor, kind: str) -> tuple[Tensor, Tensor]:
+        logits = module(rows)
         if kind == "total":  # the default, and all that predict_proba needs: no member's entropy
             mean_proba = logits.double().softmax(-1).mean(0)
             return mean_proba, entropy(mean_proba)
         parts = moments(logits)
         return parts.mean_proba, getattr(parts, kind)
+
+
+def _member_proba(module: nn.Module, rows: Tensor) -> tuple[Tensor]:
+    return (module(rows).softmax(-1),)

@@ -10,16 +10,18 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.base import ClassifierMixin
 from skorch import NeuralNet
-from skorch.callbacks import Callback, EpochTimer, PrintLog
-from torch import Tensor
+from skorch.callbacks import Callback, EpochTimer, PassthroughScoring, PrintLog
+from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.data import DataLoader
 
+from ..modules.losses import MemberLoss
 from ..modules.members import IndependentMembers
-from ..modules.mlp import Dropout
+from ..modules.mlp import Stochastic
+from ._context import FitContext
 from ._data import Batch, Batches, BatchSampler, Rows
-from ._progress import Progress
 from ._random import Streams
 from ._stopping import Stopping
 
@@ -27,7 +29,7 @@ from ._stopping import Stopping
 EVALUATION_ROWS = 1024
 
 
-class MemberNet(NeuralNet):
+class MemberNet(ClassifierMixin, NeuralNet):
     """skorch's net for member-wise modules.
 
     What differs from `skorch.NeuralNet`: batches are whole tensors; there is a loss for each
@@ -48,14 +50,35 @@ class MemberNet(NeuralNet):
             callbacks.append(("print_log", PrintLog(keys_ignored=ignored)))
         return callbacks
 
-    def fit_phase(
-        self,
-        train: Rows,
-        valid: Rows | None,
-        streams: Streams,
-        stopping: Stopping,
-        progress: Progress,
+    @classmethod
+    def with_params(
+        cls, module: nn.Module, criterion: type[MemberLoss], params: dict[str, Any], fit: FitContext
     ) -> MemberNet:
+        """Return an initialised net that trains `module` itself, not a copy.
+
+        Callbacks are copied, so that no state of theirs goes from one fit to another.
+        """
+        net = cls(
+            module,
+            criterion=criterion,
+            train_split=None,
+            device=fit.device,
+            **{**params, "callbacks": copy.deepcopy(params.get("callbacks"))},
+        ).initialize()
+        net.made_with_ = params
+        net.n_classes_ = fit.n_classes
+        if fit.net is not None:
+            net.history = fit.net.history
+        return net
+
+    def goes_on_with(self, params: dict[str, Any], device: torch.device) -> bool:
+        """Return whether optimizer and callbacks are those of `params`; if so, set `max_epochs`."""
+        if not hasattr(self, "optimizer_") or torch.device(self.device) != device:
+            return False
+        self.max_epochs = params["max_epochs"]
+        return {**self.made_with_, "max_epochs": None} == {**params, "max_epochs": None}
+
+    def fit_phase(self, fit: FitContext, phase: str, stopping: Stopping) -> MemberNet:
         """Train the initialised net; after a Ctrl-C, `interrupted_` is True.
 
         Raises
@@ -65,13 +88,14 @@ class MemberNet(NeuralNet):
         """
         self.interrupted_ = False
         self._listened = self._has_batch_listeners()
-        generator = streams.torch("dropout", device=train.X.device)
-        dropouts = [m for m in self.module_.modules() if isinstance(m, Dropout)]
-        for layer in dropouts:
+        generator = fit.streams.torch(phase, "noise", device=fit.device)
+        stochastic = [m for m in self.module_.modules() if isinstance(m, Stochastic)]
+        for layer in stochastic:
             layer.generator = generator
-        self.notify("on_train_begin", X=train, y=None)
+        fit.progress.phase(phase)
+        self.notify("on_train_begin", X=fit.train.X, y=fit.train.y)
         try:
-            self._run_epochs(train, valid, streams, stopping, progress)
+            self._run_epochs(fit, phase, stopping)
         except KeyboardInterrupt:
             self.interrupted_ = True
             if self.history and "member_active" not in self.history[-1]:
@@ -79,43 +103,36 @@ class MemberNet(NeuralNet):
         finally:
             stopping.restore()
             self.module_.eval()
-            for layer in dropouts:
+            for layer in stochastic:
                 layer.generator = None
         for name, parameter in self.module_.named_parameters():
             if not bool(parameter.isfinite().all()):
-                raise ValueError(_not_finite(f"weight {name!r}", len(self.history), train.X))
-        self.notify("on_train_end", X=train, y=None)
+                raise ValueError(_not_finite(f"weight {name!r}", len(self.history), fit.train.X))
+        self.notify("on_train_end", X=fit.train.X, y=fit.train.y)
         return self
 
-    def _run_epochs(
-        self,
-        train: Rows,
-        valid: Rows | None,
-        streams: Streams,
-        stopping: Stopping,
-        progress: Progress,
-    ) -> None:
-        batches = self.get_iterator(train, training=True, streams=streams)
-        datasets = {"dataset_train": train, "dataset_valid": valid}
+    def _run_epochs(self, fit: FitContext, phase: str, stopping: Stopping) -> None:
+        batches = self._batches(fit.train, fit.streams, phase)
+        datasets = {"dataset_train": fit.train, "dataset_valid": fit.valid}
         for _ in range(self.max_epochs):
             self.notify("on_epoch_begin", **datasets)
             loss, accuracy = self._train_epoch(batches)
             epoch = self.history[-1]["epoch"]
             # What a member that has stopped does any more is not kept.
-            watched = stopping.active if len(stopping.active) > 1 else slice(None)
+            watched = stopping.active if len(stopping.active) == len(loss) else slice(None)
             if not np.isfinite(loss[watched]).all():
-                raise ValueError(_not_finite("training loss", epoch, train.X))
+                raise ValueError(_not_finite("training loss", epoch, fit.train.X))
             self._record("train_loss", loss)
             self._record("train_accuracy", accuracy)
             valid_loss = None
-            if valid is not None:
-                valid_loss = self._evaluate(valid)
+            if fit.valid is not None:
+                valid_loss = self._evaluate(fit.valid)
                 if not np.isfinite(valid_loss[watched]).all():
-                    raise ValueError(_not_finite("validation loss", epoch, valid.X))
+                    raise ValueError(_not_finite("validation loss", epoch, fit.valid.X))
                 self._record("valid_loss", valid_loss)
             stopping.update(valid_loss, accuracy)
             self.history.record("member_active", stopping.active.tolist())
-            progress.epoch(float(loss.mean()), float(accuracy.mean()))
+            fit.progress.epoch(float(loss.mean()), float(accuracy.mean()))
             try:
                 self.notify("on_epoch_end", **datasets)
             except KeyboardInterrupt:  # how skorch's callbacks ask for the end of training
@@ -127,85 +144,120 @@ class MemberNet(NeuralNet):
         """Train for one pass; return the loss and the running accuracy of each member."""
         self._set_training(True)
         loss_sum: Any = 0
-        correct: Any = 0
+        right: Any = 0
         n_rows = 0
         for batch in batches:
             if self._listened:
-                self.notify("on_batch_begin", batch=batch, training=True)
+                self.notify("on_batch_begin", batch=_flat(batch), training=True)
             step = self.train_step(batch)
-            loss, logits, y = step["member_loss"], step["y_pred"], batch[1][0]
+            output, (y, weight) = step["y_pred"], batch[1]
             rows = y.shape[-1]
-            loss_sum = loss_sum + loss * rows
-            correct = correct + (logits.argmax(-1) == y).sum(-1)
+            loss_sum = loss_sum + step["member_loss"] * rows
+            right = right + self.criterion_.accuracy(output, y, weight) * rows
             n_rows += rows
             if self._listened:
-                self.history.record_batch("train_loss", step["loss"].item())
-                self.history.record_batch("train_batch_size", rows)
-                self.notify("on_batch_end", batch=batch, training=True, **step)
+                self._end_batch(batch, step["loss"], output, training=True)
         if not self._listened:  # skorch's checkpoints look at the last batch
             self.history.new_batch()
             self.history.record_batch("train_batch_size", rows)
-        sums = torch.stack([loss_sum.double(), correct.double()]) / n_rows
+        sums = torch.stack([loss_sum.double(), right]) / n_rows
         return tuple(sums.cpu().numpy())
 
     def train_step_single(self, batch: Batch, **fit_params: Any) -> dict[str, Tensor]:
         """Compute loss and gradients of one batch; skorch's `train_step` does the rest."""
         X, (y, weight) = batch
-        logits = self.module_(X)
-        member_loss = self.criterion_.member_loss(logits, y, weight)
+        output = self.module_(X)
+        member_loss = self.criterion_.member_loss(output, y, weight)
         loss = self.criterion_(member_loss)
         loss.backward()
         member_loss = member_loss.detach()
         self.criterion_.add_gradients(self.module_, member_loss)
-        return {"loss": loss.detach(), "y_pred": logits.detach(), "member_loss": member_loss}
+        return {"loss": loss.detach(), "y_pred": output.detach(), "member_loss": member_loss}
 
     def _evaluate(self, rows: Rows) -> np.ndarray:
-        """Return the log-loss of each member, nats, weighted if the rows are."""
+        """Return the loss of each member, weighted if the rows are."""
         self._set_training(False)
         total: Any = 0
         weight_sum: Any = 0
         with torch.no_grad():
             for position in torch.arange(len(rows), device=rows.X.device).split(EVALUATION_ROWS):
-                X, (y, weight) = rows[position]
-                log_proba = self.module_(X).double().log_softmax(-1)
-                loss = -log_proba.gather(-1, y.expand(len(log_proba), -1)[..., None])[..., 0]
+                batch = X, (y, weight) = rows[position]
+                output = self.module_(X)
+                loss = self.criterion_.row_loss(output.double(), y)
                 total = total + (loss if weight is None else loss * weight).sum(-1)
                 weight_sum = weight_sum + (len(y) if weight is None else weight.sum())
+                if self._listened:
+                    self._end_batch(batch, loss.mean(), output, training=False)
         return (total / weight_sum).cpu().numpy()
 
-    def get_iterator(
-        self, dataset: Rows, training: bool = False, streams: Streams | None = None
-    ) -> Any:
-        """Return the batches of `dataset`.
+    def _end_batch(self, batch: Batch, loss: Tensor, output: Tensor, training: bool) -> None:
+        """Tell callbacks that listen to batches, in skorch's terms."""
+        kind = "train" if training else "valid"
+        if not training:
+            self.notify("on_batch_begin", batch=_flat(batch), training=False)
+        self.history.record_batch(f"{kind}_loss", loss.item())
+        self.history.record_batch(f"{kind}_batch_size", batch[1][0].shape[-1])
+        if batch[1][0].dim() == 2:  # each member has rows of its own: they are all rows of one
+            output = output.flatten(0, 1)[None]
+        self.notify("on_batch_end", batch=_flat(batch), training=training, loss=loss, y_pred=output)
+
+    # Predictions, for callbacks and for who uses the net alone --------------------------------
+
+    def forward_iter(self, X: Any, training: bool = False, device: Any = "cpu") -> Iterator[Tensor]:
+        """Yield the logits ``(n_members, n, n_classes)`` of chunks of `X`, an array or a `Rows`."""
+        parameter = next(self.module_.parameters())
+        rows = torch.as_tensor(X.all().X if isinstance(X, Rows) else X)
+        self._set_training(training)
+        for chunk in rows.split(EVALUATION_ROWS):
+            with torch.set_grad_enabled(training):
+                yield self.module_(chunk.to(parameter)).to(device)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the mean over members of their class probabilities."""
+        chunks = [logits.softmax(-1).mean(0) for logits in self.forward_iter(X)]
+        return torch.cat(chunks).cpu().numpy()
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the indices of the most probable classes."""
+        return self.predict_proba(X).argmax(1)
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """Class indices, as scikit-learn's scorers look for them."""
+        return np.arange(self.n_classes_)
+
+    def _batches(self, rows: Rows, streams: Streams, phase: str) -> Iterable[Batch]:
+        """Return the batches of the epochs of a phase.
 
         `torch.utils.data.DataLoader` is used only when a parameter ``iterator_train__...`` asks
         for it; it then loads whole batches too.
         """
-        if not training or streams is None:
-            return super().get_iterator(dataset, training=training)
-        own_orders = isinstance(self.module_, IndependentMembers)
+        # Members whose rows are weighted differently share their batches, which copies no rows.
+        own_orders = isinstance(self.module_, IndependentMembers) and (
+            rows.weight is None or rows.weight.dim() == 1
+        )
         generators = [
-            streams.torch("batches", member)
+            streams.torch(phase, "batches", member)
             for member in range(self.module_.n_members if own_orders else 1)
         ]
         kwargs = self.get_params_for("iterator_train")
         sampler = BatchSampler(
-            len(dataset),
+            len(rows),
             self.batch_size,
             generators,
-            dataset.X.device,
+            rows.X.device,
             shuffle=kwargs.pop("shuffle", True),
             drop_last=kwargs.pop("drop_last", False),
             least=2 if any(isinstance(m, _BatchNorm) for m in self.module_.modules()) else 1,
         )
         if not kwargs:
-            return Batches(dataset, sampler)
+            return Batches(rows, sampler)
         with _unknown_names_are_value_errors("iterator_train"):
             return DataLoader(
-                dataset,
+                rows,
                 sampler=sampler,
                 batch_size=None,
-                generator=streams.torch("loader"),
+                generator=streams.torch(phase, "loader"),
                 **kwargs,
             )
 
@@ -240,7 +292,8 @@ class MemberNet(NeuralNet):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what predicts, on the CPU, so that any machine can read it; no optimizer."""
-        state = {key: value for key, value in vars(self).items() if key != "optimizer_"}
+        left_out = ("optimizer_", "made_with_")
+        state = {key: value for key, value in vars(self).items() if key not in left_out}
         if "module_" in state and torch.device(self.device).type != "cpu":
             state["module_"] = copy.deepcopy(self.module_).cpu()
             state["criterion_"] = copy.deepcopy(self.criterion_).cpu()
@@ -255,7 +308,8 @@ class MemberNet(NeuralNet):
 
     def _has_batch_listeners(self) -> bool:
         return any(
-            getattr(type(callback), hook, None) is not getattr(Callback, hook)
+            isinstance(callback, PassthroughScoring)
+            or getattr(type(callback), hook, None) is not getattr(Callback, hook)
             for _, callback in self.callbacks_
             for hook in ("on_batch_begin", "on_batch_end")
         )
@@ -270,6 +324,12 @@ class MemberNet(NeuralNet):
 
 
 MEMBER_KEYS = ("train_loss", "train_accuracy", "valid_loss")
+
+
+def _flat(batch: Batch) -> tuple[Tensor, Tensor]:
+    """Return a batch as skorch's callbacks know it, ``(X, y)``."""
+    X, (y, _) = batch
+    return X, y.flatten()
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -34,8 +35,11 @@ class PredictionMixin:
     _validate_params: Callable[[], None]
 
     @abstractmethod
-    def _predict_chunk(self, logits: Tensor, kind: str) -> tuple[Tensor, Tensor]:
-        """Return probabilities ``(n, n_classes)`` and uncertainties ``(n,)`` of a chunk of rows."""
+    def _predict_chunk(self, module: nn.Module, rows: Tensor, kind: str) -> tuple[Tensor, Tensor]:
+        """Return probabilities ``(n, n_classes)`` and uncertainties ``(n,)`` of a chunk of rows.
+
+        `module` is `module_`, in the form that is quickest at prediction.
+        """
 
     @property
     def module_(self) -> nn.Module:
@@ -152,9 +156,7 @@ class PredictionMixin:
             )
         probas = np.empty((len(X) if proba else 0, len(self.classes_)), self._weights_dtype())
         uncertainties = np.empty(len(X) if uncertainty else 0)
-        for rows, logits in self._chunks(X):
-            with torch.inference_mode():
-                parts = self._predict_chunk(logits, kind)
+        for rows, parts in self._chunks(X, partial(self._predict_chunk, kind=kind)):
             if proba:
                 probas[rows] = parts[0].cpu().numpy()
             if uncertainty:
@@ -178,13 +180,17 @@ class PredictionMixin:
         weights = next(self.module_.parameters())
         return FLOATS[str(weights.dtype).removeprefix("torch.")][0]
 
-    def _chunks(self, X: NDArray[Any]) -> Iterator[tuple[slice, Tensor]]:
-        """Yield the logits ``(n_members, n, n_classes)`` of chunks of checked rows.
+    def _chunks(
+        self, X: NDArray[Any], predict: Callable[[nn.Module, Tensor], tuple[Tensor, ...]]
+    ) -> Iterator[tuple[slice, tuple[Tensor, ...]]]:
+        """Yield what `predict` makes of chunks of checked rows; probabilities come first.
 
         Chunks are converted one at a time: no copy of `X` is made.
         """
         module, seed, dtype = self.module_, self.net_.own_seed_, self._weights_dtype()
         device = next(module.parameters()).device
+        with torch.inference_mode():
+            module = module.for_prediction()  # type: ignore[operator]
         for start in range(0, len(X), self.batch_size):
             rows = slice(start, min(start + self.batch_size, len(X)))
             with (
@@ -192,13 +198,13 @@ class PredictionMixin:
                 torch.autocast(device.type, enabled=False),
                 nullcontext() if seed is None else borrowed_global_generator(seed),
             ):
-                logits = module(to_tensor(X[rows], dtype, device))
-                # One sum instead of a test of each element: inf and NaN survive it.
-                finite = math.isfinite(logits.sum())
-            if not finite and not bool(logits.isfinite().all()):
+                parts = predict(module, to_tensor(X[rows], dtype, device))
+                # One sum instead of a test of each element: NaN, from infinite logits, survives it.
+                finite = math.isfinite(parts[0].sum())
+            if not finite:
                 raise ValueError(
                     "Input X contains infinity or a value too large for the network: the "
                     f"largest |X| among rows {start} to {rows.stop - 1} is "
                     f"{float(np.abs(X[rows]).max()):.3g}. Scale the features."
                 )
-            yield rows, logits
+            yield rows, parts

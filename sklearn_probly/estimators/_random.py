@@ -21,15 +21,19 @@ class Streams:
     ----------
     seed : int
         The one number that a fit draws from `random_state`.
+    n_passes : int, default=0
+        Passes of `partial_fit` before this one, each with streams of its own.
     """
 
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
+    def __init__(self, seed: int, n_passes: int = 0) -> None:
+        self.seed_ = seed
+        self._start = (n_passes,) if n_passes else ()
 
     def seed(self, *name: str | int) -> int:
         """Return the 63-bit seed of the stream `name`, for example ``("weights", 2)``."""
         path = tuple(crc32(part.encode()) if isinstance(part, str) else part for part in name)
-        state = np.random.SeedSequence(self._seed, spawn_key=path).generate_state(1, np.uint64)
+        sequence = np.random.SeedSequence(self.seed_, spawn_key=self._start + path)
+        state = sequence.generate_state(1, np.uint64)
         return int(state[0] >> np.uint64(1))
 
     def numpy(self, *name: str | int) -> np.random.Generator:

@@ -15,7 +15,6 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from torch import Tensor
 
 from ._data import Rows, stratified_split
-from ._random import Streams
 
 # `early_stopping="auto"` holds out validation rows from this many rows on, as in
 # HistGradientBoostingClassifier: below it, the rows are worth more as training rows.
@@ -38,18 +37,27 @@ def check_training_rows(
     X: Any,
     y: Any,
     sample_weight: Any,
-    X_val: Any,
-    y_val: Any,
-    streams: Streams,
     device: torch.device,
-) -> tuple[Rows, Rows | None, NDArray[Any]]:
-    """Return the training and validation rows on the device, and the classes."""
+    *,
+    classes: NDArray[Any] | None = None,
+    reset: bool = True,
+) -> tuple[Rows, NDArray[Any]]:
+    """Return the training rows on the device, and the classes.
+
+    With `classes`, sorted, labels may be any of them; without, they are those of `y`. `reset` is
+    that of `sklearn.utils.validation.validate_data`.
+    """
     numpy_dtype, torch_dtype = FLOATS[estimator.dtype]
-    X, y = validate_data(estimator, X, y, dtype=numpy_dtype, allow_nd=True, ensure_2d=True)
+    X, y = validate_data(
+        estimator, X, y, dtype=numpy_dtype, allow_nd=True, ensure_2d=True, reset=reset
+    )
     if estimator.module is None:
         check_ndim(X)
     check_classification_targets(y)
-    classes, encoded = np.unique(y, return_inverse=True)
+    if classes is None:
+        classes, encoded = np.unique(y, return_inverse=True)
+    else:
+        encoded = encode(y, classes, "y")
     if len(classes) < 2:
         raise ValueError(
             f"{type(estimator).__name__} needs at least two classes in y; got one class, "
@@ -74,53 +82,70 @@ def check_training_rows(
             raise ValueError("sample_weight is zero for every row; give a row some weight.")
         if not used.all():
             X, encoded, weight = X[used], encoded[used], weight[used]
-        weight = weight / weight.mean()
+        weight = torch.from_numpy(weight / weight.mean()).to(device, torch_dtype)
+    return Rows(to_tensor(X, numpy_dtype, device), to_labels(encoded, device), weight), classes
 
-    def rows(X: Any, encoded: Any, weight: Any) -> Rows:
-        return Rows(
-            to_tensor(X, numpy_dtype, device),
-            torch.from_numpy(encoded.astype(np.int64)).to(device),
-            None if weight is None else torch.from_numpy(weight).to(device, torch_dtype),
+
+def check_validation_rows(
+    estimator: Any, X_val: Any, y_val: Any, train: Rows, classes: NDArray[Any]
+) -> Rows | None:
+    """Return the user's own validation rows, None if there are none or they are not to be used."""
+    if X_val is None and y_val is None:
+        return None
+    if X_val is None or y_val is None:
+        raise ValueError("X_val and y_val must be given together; one of them is None.")
+    numpy_dtype = FLOATS[estimator.dtype][0]
+    X_val, y_val = validate_data(
+        estimator, X_val, y_val, dtype=numpy_dtype, allow_nd=True, reset=False
+    )
+    if X_val.shape[1:] != train.X.shape[1:]:
+        raise ValueError(
+            f"Rows of X_val have shape {X_val.shape[1:]}, those of X have "
+            f"{tuple(train.X.shape[1:])}; they must be the same."
         )
-
-    train = rows(X, encoded, weight)
-    if X_val is not None or y_val is not None:
-        if X_val is None or y_val is None:
-            raise ValueError("X_val and y_val must be given together; one of them is None.")
-        X_val, y_val = validate_data(
-            estimator, X_val, y_val, dtype=numpy_dtype, allow_nd=True, reset=False
-        )
-        if X_val.shape[1:] != X.shape[1:]:
-            raise ValueError(
-                f"Rows of X_val have shape {X_val.shape[1:]}, those of X have {X.shape[1:]}; "
-                "they must be the same."
-            )
-        unknown = np.setdiff1d(y_val, classes)
-        if len(unknown):
-            raise ValueError(f"y_val holds labels that y does not: {unknown.tolist()}.")
-        if estimator.early_stopping is False:
-            return train, None, classes
-        return train, rows(X_val, np.searchsorted(classes, y_val), None), classes
-    if _stops_early(estimator.early_stopping, len(encoded)):
-        kept, held_out = stratified_split(
-            encoded, estimator.validation_fraction, streams.numpy("split")
-        )
-        if not len(held_out):
-            raise ValueError(
-                f"early_stopping=True needs a class with two rows or more; n_samples="
-                f"{len(encoded)} and each class has one row of weight above 0, or none. Set "
-                "early_stopping=False or give X_val and y_val."
-            )
-        valid = Rows(train.X, train.y, train.weight, torch.from_numpy(held_out).to(device))
-        train = Rows(train.X, train.y, train.weight, torch.from_numpy(kept).to(device))
-        return train, valid, classes
-    return train, None, classes
+    encoded = encode(y_val, classes, "y_val")
+    if estimator.early_stopping is False:
+        return None
+    device = train.X.device
+    return Rows(to_tensor(X_val, numpy_dtype, device), to_labels(encoded, device))
 
 
-def _stops_early(early_stopping: bool | str, n_rows: int) -> bool:
+def split_off_validation_rows(
+    estimator: Any, train: Rows, rng: np.random.Generator
+) -> tuple[Rows, Rows | None]:
+    """Return training and validation rows, the latter None if training does not stop early."""
+    early_stopping = estimator.early_stopping
     if early_stopping == "auto":
-        return n_rows >= AUTO_EARLY_STOPPING_ROWS
-    return bool(early_stopping)
+        early_stopping = len(train) >= AUTO_EARLY_STOPPING_ROWS
+    if not early_stopping:
+        return train, None
+    kept, held_out = stratified_split(train.y.cpu().numpy(), estimator.validation_fraction, rng)
+    if not len(held_out):
+        raise ValueError(
+            f"early_stopping=True needs a class with two rows or more; n_samples={len(train)} and "
+            "each class has one row of weight above 0, or none. Set early_stopping=False or give "
+            "X_val and y_val."
+        )
+    device = train.X.device
+    return train.subset(torch.from_numpy(kept).to(device)), train.subset(
+        torch.from_numpy(held_out).to(device)
+    )
+
+
+def encode(y: NDArray[Any], classes: NDArray[Any], name: str) -> NDArray[Any]:
+    """Return the position of each label in the sorted `classes`."""
+    unknown = np.setdiff1d(y, classes)
+    if len(unknown):
+        raise ValueError(
+            f"{name} holds labels that are not among the classes {classes.tolist()}: "
+            f"{unknown.tolist()}."
+        )
+    return np.searchsorted(classes, y)
+
+
+def to_labels(encoded: NDArray[Any], device: torch.device) -> Tensor:
+    """Return class indices as torch wants them."""
+    return torch.from_numpy(encoded.astype(np.int64)).to(device)
 
 
 def check_ndim(X: NDArray[Any]) -> None:

@@ -9,7 +9,8 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from ..modules.losses import AntiRegularizedCrossEntropy
-from ._base import BaseTorchClassifier, FitContext
+from ._base import BaseTorchClassifier
+from ._context import FitContext
 from ._ensemble import BaseEnsembleClassifier
 from ._net import MemberNet
 
@@ -76,6 +77,8 @@ class DAREEnsembleClassifier(BaseEnsembleClassifier):
         Where to train and predict. "auto" is CUDA where there is one.
     random_state : int, RandomState instance or None, default=None
         Fixes weights, validation rows, batches and dropout. One seed is drawn from it in `fit`.
+    warm_start : bool, default=False
+        Whether a second `fit` goes on from the fitted weights.
     verbose : int, default=0
         1 draws a progress bar, 2 also prints skorch's table.
     callbacks : list, default=None
@@ -130,6 +133,11 @@ class DAREEnsembleClassifier(BaseEnsembleClassifier):
         "reg_weight": [Interval(Real, 0, None, closed="left")],
     }
 
+    _structural_params: ClassVar[tuple[str, ...]] = (
+        *BaseTorchClassifier._structural_params,
+        "num_members",
+    )
+
     def __init__(
         self,
         *,
@@ -147,8 +155,9 @@ class DAREEnsembleClassifier(BaseEnsembleClassifier):
         return self._train(
             fit,
             "members",
-            self._independent_members(fit, self.num_members),
+            fit.former or self._independent_members(fit, self.num_members),
             AntiRegularizedCrossEntropy,
-            threshold=self.threshold,
-            reg_weight=self.reg_weight,
+            criterion__threshold=self.threshold,
+            criterion__reg_weight=self.reg_weight,
+            stop_accuracy=self.stop_accuracy,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -75,7 +75,21 @@ class StackedLinear(nn.Module):
         return f"n_members={n_members}, in_features={in_features}, out_features={out_features}"
 
 
-class IndependentMembers(nn.Module):
+class MemberwiseModule(nn.Module):
+    """Maps ``(n, *features)`` to logits ``(n_members, n, n_classes)``.
+
+    In training the first axis may be shorter, where members take turns or draws are averaged.
+    """
+
+    def for_prediction(self) -> nn.Module:
+        """Return the quickest module of the same outputs, called for each chunk of one prediction.
+
+        What does not depend on the rows (merged or sliced weights) is computed here, once.
+        """
+        return self
+
+
+class IndependentMembers(MemberwiseModule):
     """Networks that share no weight, trained and asked together.
 
     Two forms exist: `StackedMembers`, one batched matrix product a layer, and `MemberList`, one
@@ -93,24 +107,37 @@ class IndependentMembers(nn.Module):
         """Return for each member the tensors (views) that hold all it has learned."""
         raise NotImplementedError
 
+    def member(self, index: int) -> nn.Module:
+        """Return member number `index` as a plain network ``(n, *features) -> (n, n_classes)``."""
+        raise NotImplementedError
+
 
 class StackedMembers(IndependentMembers):
     """Members that are plain sequences of linear and elementwise layers, as those of `mlp`.
 
     Parameters
     ----------
-    members : sequence of torch.nn.Sequential
-        Networks of one architecture: linear layers and layers that act on each element alone.
+    layers : sequence of torch.nn.Module
+        `StackedLinear` layers and layers that act on each element alone.
+    n_members : int
+        Number of members in each stack.
     """
 
-    def __init__(self, members: Sequence[nn.Module]) -> None:
+    def __init__(self, layers: Iterable[nn.Module], n_members: int) -> None:
         super().__init__()
-        self.n_members = len(members)
-        self.layers = nn.Sequential(
-            *(
-                StackedLinear.from_linear(layers) if isinstance(layers[0], nn.Linear) else layers[0]
-                for layers in zip(*(member.children() for member in members), strict=True)
-            )
+        self.n_members = n_members
+        self.layers = nn.Sequential(*layers)
+
+    @classmethod
+    def from_members(cls, members: Sequence[nn.Module]) -> StackedMembers:
+        """Return the stack of `members`, `torch.nn.Sequential` of one architecture."""
+        layers = zip(*(member.children() for member in members), strict=True)
+        return cls(
+            (
+                StackedLinear.from_linear(same) if isinstance(same[0], nn.Linear) else same[0]
+                for same in layers
+            ),
+            len(members),
         )
 
     def forward(self, x: Tensor) -> Tensor:
@@ -172,6 +199,10 @@ class MemberList(IndependentMembers):
         """Map rows, shared or on a first axis of members, to ``(n_members, n, n_classes)``."""
         own = x if x.dim() > self.input_dim else [x] * self.n_members
         return torch.stack([member(rows) for member, rows in zip(self.members, own, strict=True)])
+
+    def member(self, index: int) -> nn.Module:
+        """Return member number `index`."""
+        return self.members[index]
 
     def member_parameters(self) -> Iterator[tuple[nn.Parameter, int | None]]:
         """Yield each trainable parameter and the number of its member."""

@@ -16,27 +16,34 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {
 }
 
 
-class Dropout(nn.Module):
-    """Inverted dropout that can draw from a generator of its own.
+class Stochastic(nn.Module):
+    """A module that draws random numbers in training.
 
-    `torch.nn.Dropout` draws from torch's global generator, which an estimator must not touch.
+    torch's own, such as `torch.nn.Dropout`, draw from the global generator, which an estimator must
+    not touch.
+
+    Attributes
+    ----------
+    generator : torch.Generator or None
+        Where training draws from; None is torch's global generator. It belongs to a running `fit`
+        and is not part of the module's state.
+    """
+
+    generator: torch.Generator | None = None
+
+
+class Dropout(Stochastic):
+    """Inverted dropout.
 
     Parameters
     ----------
     p : float
         Probability in [0, 1) of setting an element to zero.
-
-    Attributes
-    ----------
-    generator : torch.Generator or None
-        Where training draws its masks; None is torch's global generator. It belongs to a running
-        `fit` and is not part of the module's state.
     """
 
     def __init__(self, p: float) -> None:
         super().__init__()
         self.p = p
-        self.generator: torch.Generator | None = None
 
     def forward(self, x: Tensor) -> Tensor:
         """Return `x` of any shape, in training with a share `p` of its elements zeroed."""

@@ -1,21 +1,41 @@
 """Small settings of the estimators, and the checks that they are known to fail."""
 
-from sklearn_probly import DAREEnsembleClassifier
+from sklearn.datasets import make_classification
+
+from sklearn_probly import BatchEnsembleClassifier, DAREEnsembleClassifier
+
+X, y = make_classification(120, 6, n_informative=4, n_classes=3, random_state=0)
 
 # Settings that make each estimator quick; everything not named is its default.
-SMALL = {DAREEnsembleClassifier: {"hidden_layer_sizes": (16,), "max_epochs": 10, "num_members": 2}}
-ESTIMATORS = list(SMALL)
-
-# dtype -> check -> why it fails; nothing else may.
-EXPECTED_FAILURES = {
-    "float32": {
-        "check_sample_weight_equivalence_on_dense_data": (
-            "compares to 1e-7, below what float32 resolves; "
-            "test_contract.py::test_weights_are_repetitions shows the same to 1e-3"
-        )
+COMMON = {"hidden_layer_sizes": (16,), "max_epochs": 10}
+SMALL = {
+    BatchEnsembleClassifier: {
+        **COMMON,
+        "num_members": 2,
+        "pretrain_epochs": 2,
+        "finetune_lr": 1e-3,
     },
-    "float64": {},
+    DAREEnsembleClassifier: {**COMMON, "num_members": 2},
 }
+# What a user would search over first.
+GRIDS = {
+    BatchEnsembleClassifier: {"num_members": [1, 2], "scaling_init": ["normal", "random_sign"]},
+    DAREEnsembleClassifier: {"num_members": [1, 2], "threshold": [0.1, 0.5]},
+}
+ESTIMATORS = list(SMALL)
+ENSEMBLES = [cls for cls in ESTIMATORS if hasattr(cls, "predict_proba_members")]
+
+_FLOAT32 = (
+    "compares to 1e-7, below what float32 resolves; "
+    "test_contract.py::test_weights_are_repetitions shows the same to 1e-3"
+)
+
+
+def expected_failures(estimator):
+    """Return check -> why it fails; nothing else may."""
+    if estimator.dtype == "float32":
+        return {"check_sample_weight_equivalence_on_dense_data": _FLOAT32}
+    return {}
 
 
 def small(cls, **params):

@@ -15,7 +15,6 @@ import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
-from sklearn.datasets import make_classification
 from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -25,10 +24,9 @@ from sklearn.utils._param_validation import InvalidParameterError
 
 from sklearn_probly import measures, predict_uncertainty
 
-from ._settings import ESTIMATORS, small
+from ._settings import ENSEMBLES, ESTIMATORS, GRIDS, X, small, y
 
 ROOT = Path(__file__).parents[2]
-X, y = make_classification(120, 6, n_informative=4, n_classes=3, random_state=0)
 
 pytestmark = pytest.mark.parametrize("cls", ESTIMATORS)
 
@@ -54,6 +52,9 @@ def test_predictions_have_the_promised_shapes_and_types(cls):
 
 
 def test_uncertainty_is_that_of_the_members(cls):
+    if cls not in ENSEMBLES:
+        assert not hasattr(cls, "predict_proba_members")
+        return
     est = small(cls).fit(X, y)
     members = est.predict_proba_members(X)
     np.testing.assert_allclose(members.mean(0), est.predict_proba(X), atol=1e-6)
@@ -75,8 +76,13 @@ def test_dtype_is_that_of_training_and_of_probabilities(cls):
 
 def test_an_unknown_kind_is_refused(cls):
     est = small(cls).fit(X, y)
-    with pytest.raises(ValueError, match="kind='bogus' is not defined .* 'total', 'aleatoric'"):
+    kinds = ", ".join(map(repr, est.uncertainty_kinds_))
+    with pytest.raises(ValueError, match=f"kind='bogus' is not defined .* It defines {kinds}"):
         est.predict_uncertainty(X, kind="bogus")
+    for kind in {"total", "aleatoric", "epistemic"} - set(est.uncertainty_kinds_):
+        with pytest.raises(ValueError, match=f"kind='{kind}' is not defined") as caught:
+            est.predict_uncertainty(X, kind=kind)
+        assert "there is no such kind" not in str(caught.value)
 
 
 # A row's answer is its own ------------------------------------------------------------------
@@ -300,7 +306,6 @@ def test_images_for_the_mlp_are_told_how_to_flatten(cls):
     ("params", "message"),
     [
         ({"batch_size": 0}, "'batch_size' .* must be an int in the range \\[1, inf\\). Got 0"),
-        ({"num_members": 0}, "'num_members' .* range \\[1, inf\\). Got 0"),
         ({"lr": -1.0}, "'lr' .* must be a float in the range \\(0"),
         ({"dropout": 1.0}, "'dropout'"),
         ({"activation": "rel"}, "'activation'"),
@@ -329,7 +334,6 @@ def test_parameters_out_of_range(cls, params, message):
         ({"hidden_layer_sizes": (True,)}, "hidden_layer_sizes must be an int >= 1; got True"),
         ({"device": "meta"}, "device='meta' cannot be used here"),
         ({"criterion__reduction": "sum"}, "'criterion__reduction' is set by"),
-        ({"criterion__threshold": 9.0}, "Set 'threshold' instead of"),
         ({"iterator_train__batch_size": 3}, "'iterator_train__batch_size' is set by"),
         ({"optimizer__betas": 3}, "optimizer__.*not accepted"),
     ],
@@ -438,19 +442,28 @@ def test_bad_class_weights(cls, value):
 def test_the_best_weights_are_kept(cls):
     noisy = np.where(np.random.default_rng(0).random(120) < 0.3, (y + 1) % 3, y)
     X_val, y_val = X[::3], np.random.default_rng(1).permutation(y[::3])
-    est = small(cls, max_epochs=60, lr=0.03, n_iter_no_change=50, num_members=1)
-    est.set_params(threshold=-np.inf, hidden_layer_sizes=(64,))
+    est = small(cls, max_epochs=60, n_iter_no_change=50, hidden_layer_sizes=(64,))
+    est.set_params(**{name: 0.03 for name in ("lr", "finetune_lr") if hasattr(est, name)})
     est.fit(X, noisy, X_val=X_val, y_val=y_val)
-    losses = est.history_[:, "valid_loss"]
-    assert min(losses) < losses[-1]
-    assert log_loss(y_val, est.predict_proba(X_val)) == pytest.approx(min(losses), abs=1e-6)
+    by_member = np.array(est.history_[:, "member_valid_loss"])
+    if est.history_[-1]["member_active"] and len(est.history_[-1]["member_active"]) > 1:
+        kept, last = by_member.min(0), by_member[-1]
+    else:  # members that share weights keep the best epoch of all together
+        kept = by_member[by_member.mean(1).argmin()]
+        last = by_member[-1]
+    assert kept.mean() < last.mean()
+    if cls in ENSEMBLES:
+        losses = [log_loss(y_val, proba) for proba in est.predict_proba_members(X_val)]
+        np.testing.assert_allclose(losses, kept, atol=1e-6)
+    else:  # the last network is the one that predicts
+        assert log_loss(y_val, est.predict_proba(X_val)) == pytest.approx(kept[-1], abs=1e-6)
 
 
 def test_own_validation_rows_may_lack_a_class(cls):
     est = small(cls).fit(X, y, X_val=X[y < 2], y_val=y[y < 2])
     assert est.classes_.tolist() == [0, 1, 2]
     assert est.predict_proba(X).shape == (120, 3)
-    with pytest.raises(ValueError, match=r"labels that y does not: \[9\]"):
+    with pytest.raises(ValueError, match=r"not among the classes \[0, 1, 2\]: \[9\]"):
         small(cls).fit(X, y, X_val=X[:1], y_val=[9])
     with pytest.raises(ValueError, match="given together"):
         small(cls).fit(X, y, X_val=X)
@@ -501,7 +514,9 @@ def test_every_parameter_is_listed_constrained_and_documented(cls):
         shown = "torch.optim.Adam" if default is torch.optim.Adam else default
         found = re.search(rf"^{name} : .*, default=(.*)$", inspect.getdoc(cls), re.M)
         assert found, f"{name} is not in the docstring"
-        if default is not None and name not in ("lr", "tol"):
+        if isinstance(default, float):
+            assert float(found[1]) == default, name
+        elif default is not None:
             assert found[1].strip('"') == str(shown), name
 
 
@@ -539,10 +554,10 @@ def test_skorch_parameters_reach_skorch(cls):
     assert search.best_params_.keys() == grid.keys()
 
 
-def test_search_over_the_size_of_the_ensemble_in_a_pipeline(cls):
+def test_search_over_the_main_parameters_in_a_pipeline(cls):
     pipeline = make_pipeline(StandardScaler(), small(cls))
     name = pipeline.steps[-1][0]
-    grid = {f"{name}__num_members": [1, 2], f"{name}__threshold": [0.1, 0.5]}
+    grid = {f"{name}__{key}": values for key, values in GRIDS[cls].items()}
     search = GridSearchCV(pipeline, grid, cv=2, scoring="neg_log_loss").fit(X, y)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     best = search.best_estimator_
@@ -585,96 +600,6 @@ def test_a_pickle_holds_no_training_rows(cls):
     assert len(pickle.dumps(est)) < 100_000
 
 
-# skorch -------------------------------------------------------------------------------------
-
-
-def test_skorch_callbacks_work_and_share_no_state(cls):
-    from skorch.callbacks import EarlyStopping, LRScheduler
-
-    scheduler = LRScheduler(policy="StepLR", step_size=1, gamma=0.5)
-    stopper = EarlyStopping(monitor="train_loss", patience=2, threshold=10.0)
-    est = small(cls, callbacks=[scheduler, ("stop", stopper)]).fit(X, y)
-    first = est.n_iter_
-    assert 1 < first < 10
-    assert est.net_.optimizer_.param_groups[0]["lr"] == pytest.approx(1e-3 * 0.5**first)
-    assert small(cls, callbacks=[scheduler, ("stop", stopper)]).fit(X, y).n_iter_ == first
-    assert est.fit(X, y).n_iter_ == first
-
-
-def test_batch_callbacks_are_told(cls):
-    from skorch.callbacks import Callback
-
-    class Count(Callback):
-        def initialize(self):
-            self.losses = []
-
-        def on_batch_end(self, net, training=False, **kwargs):
-            self.losses.append(net.history[-1, "batches", -1, "train_loss"])
-
-    est = small(cls, callbacks=[("count", Count())], batch_size=50, max_epochs=2).fit(X, y)
-    losses = dict(est.net_.callbacks_)["count"].losses
-    assert len(losses) == 6
-    assert np.isfinite(losses).all()
-
-
-def test_a_data_loader_gives_the_same_fit(cls):
-    expected = small(cls, batch_size=50).fit(X, y).predict_proba(X)
-    loaded = small(cls, batch_size=50, iterator_train__num_workers=1).fit(X, y)
-    np.testing.assert_array_equal(loaded.predict_proba(X), expected)
-
-
-def test_verbose_draws_one_bar_for_the_whole_fit(cls, capsys):
-    small(cls, verbose=1).fit(X, y)
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert "10/10" in captured.err
-    assert "accuracy=" in captured.err
-    small(cls, verbose=2).fit(X, y)
-    assert "train_loss" in capsys.readouterr().out
-
-
-def test_a_callback_may_hold_anything_and_is_left_alone(cls):
-    from skorch.callbacks import Callback
-
-    class Collect(Callback):
-        def __init__(self):
-            self.seen = []
-
-        def on_epoch_end(self, net, **kwargs):
-            self.seen.append(net.history[-1, "train_loss"])
-
-    callback = Collect()
-    est = small(cls, callbacks=[("collect", callback)]).fit(X, y)
-    assert len(dict(est.net_.callbacks_)["collect"].seen) == 10
-    assert callback.seen == []
-    est.set_params(callbacks__collect=None).fit(X, y)
-    assert "collect" not in dict(est.net_.callbacks_)
-
-
-def test_a_callback_that_draws_follows_the_seed(cls):
-    from skorch.callbacks import Initializer
-
-    def proba():
-        drawing = Initializer("*weight", fn=torch.nn.init.normal_)
-        return small(cls, callbacks=[drawing]).fit(X, y).predict_proba(X)
-
-    torch.manual_seed(3)
-    before = torch.get_rng_state()
-    first = proba()
-    assert torch.equal(torch.get_rng_state(), before)
-    torch.manual_seed(4)
-    np.testing.assert_array_equal(proba(), first)
-
-
-def test_skorch_checkpoints_work(cls, tmp_path):
-    from skorch.callbacks import Checkpoint, TrainEndCheckpoint
-
-    callbacks = [Checkpoint(dirname=tmp_path / "best"), TrainEndCheckpoint(dirname=tmp_path)]
-    small(cls, callbacks=callbacks, early_stopping=True).fit(X, y)
-    assert (tmp_path / "best" / "params.pt").exists()
-    assert (tmp_path / "train_end_params.pt").exists()
-
-
 def test_autocast_of_the_caller_does_not_matter(cls):
     expected = small(cls).fit(X, y).predict_proba(X)
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -687,124 +612,3 @@ def test_a_bad_batch_size_after_fit(cls, batch_size):
     est = small(cls).fit(X, y).set_params(batch_size=batch_size)
     with pytest.raises(InvalidParameterError, match="'batch_size'"):
         est.predict_proba(X)
-
-
-# Own networks -------------------------------------------------------------------------------
-
-
-class OwnNet(torch.nn.Module):
-    def __init__(self, width=8):
-        super().__init__()
-        self.layers = torch.nn.Sequential(
-            torch.nn.Linear(6, width),
-            torch.nn.BatchNorm1d(width),
-            torch.nn.ReLU(),
-            torch.nn.Dropout(0.1),
-            torch.nn.Linear(width, 3),
-        )
-
-    def forward(self, x):
-        return self.layers(x)
-
-
-def own_net(n_features, n_classes):
-    assert (n_features, n_classes) == (6, 3)
-    return OwnNet(8)
-
-
-@pytest.mark.parametrize("module", [OwnNet, OwnNet(8), own_net], ids=["class", "instance", "call"])
-def test_own_modules(cls, module):
-    torch.manual_seed(5)
-    before = torch.get_rng_state()
-    est = small(cls, module=module).fit(X, y)
-    assert torch.equal(torch.get_rng_state(), before)
-    expected = est.predict_proba(X)
-    torch.manual_seed(8)
-    again = small(cls, module=module).fit(X, y)
-    np.testing.assert_array_equal(again.predict_proba(X), expected)
-    members = est.predict_proba_members(X)
-    assert np.abs(members[0] - members[1]).max() > 1e-6
-
-
-def test_own_module_parameters(cls):
-    est = small(cls, module=OwnNet, module__width=5).fit(X, y)
-    assert est.module_.members[0].layers[0].out_features == 5
-
-
-def test_images_for_a_network_of_ones_own(cls):
-    def conv(n_channels, n_classes):
-        return torch.nn.Sequential(
-            torch.nn.Conv2d(n_channels, 4, 2), torch.nn.Flatten(), torch.nn.Linear(8, n_classes)
-        )
-
-    images = np.random.default_rng(0).normal(size=(60, 2, 3, 2))
-    est = small(cls, module=conv).fit(images, np.arange(60) % 3)
-    assert est.predict_proba(images).shape == (60, 3)
-
-
-def test_parameters_reach_a_callable(cls):
-    def make(n_features, n_classes, width=2):
-        return torch.nn.Sequential(
-            torch.nn.Linear(n_features, width), torch.nn.Linear(width, n_classes)
-        )
-
-    est = small(cls, module=make, module__width=7).fit(X, y)
-    assert est.module_.members[1][0].out_features == 7
-    with pytest.raises(ValueError, match="cannot be built.*'depth'"):
-        small(cls, module=make, module__depth=7).fit(X, y)
-    with pytest.raises(ValueError, match="module__width cannot change .* instance"):
-        small(cls, module=OwnNet(), module__width=7).fit(X, y)
-
-
-def test_a_callable_that_always_gives_the_same_object(cls):
-    net = torch.nn.Linear(6, 3)
-    before = net.weight.detach().clone()
-    first = small(cls, module=lambda n_features, n_classes: net).fit(X, y)
-    expected = first.predict_proba(X)
-    small(cls, module=lambda n_features, n_classes: net, random_state=1).fit(X, y)
-    np.testing.assert_array_equal(first.predict_proba(X), expected)
-    assert torch.equal(net.weight, before)
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda d, k: torch.nn.Linear(d, k + 1), r"\(2, 3\); got \(2, 4\)"),
-        (lambda d, k: torch.nn.Linear(d, 1), r"\(2, 3\); got \(2, 1\)"),
-        (lambda d, k: torch.nn.Linear(d + 1, k), "cannot take rows of shape"),
-        (lambda d, k: torch.nn.LSTM(d, k), "got tuple"),
-        (lambda d, k: torch.nn.Linear(d, k).requires_grad_(False), "no trainable parameters"),
-    ],
-)
-def test_networks_that_do_not_fit(cls, make, message):
-    with pytest.raises(ValueError, match=message):
-        small(cls, module=make).fit(X, y)
-
-
-def test_lazy_layers(cls):
-    est = small(cls, module=lambda d, k: torch.nn.LazyLinear(k)).fit(X, y)
-    assert est.predict_proba(X).shape == (120, 3)
-
-
-def test_rows_of_another_shape_than_in_fit(cls):
-    est = small(cls, module=lambda d, k: torch.nn.Linear(d, k)).fit(X, y)
-    with pytest.raises(ValueError, match="Flatten"):
-        est.predict_proba(X[:18].reshape(3, 6, 6))
-
-
-def test_a_last_batch_of_one_row_under_batch_normalisation(cls):
-    est = small(cls, module=OwnNet, batch_size=32).fit(X[:65], y[:65])
-    np.testing.assert_allclose(est.predict_proba(X[:1]), est.predict_proba(X)[:1], atol=1e-5)
-    with pytest.raises(ValueError, match="needs 2 rows a batch; got batch_size=1"):
-        small(cls, module=OwnNet, batch_size=1).fit(X, y)
-
-
-def test_a_network_that_draws_at_prediction_is_deterministic(cls):
-    class Noisy(torch.nn.Linear):
-        def forward(self, x):
-            return super().forward(x) + torch.randn(len(x), 3)
-
-    est = small(cls, module=lambda d, k: Noisy(d, k)).fit(X, y)
-    before = torch.get_rng_state()
-    np.testing.assert_array_equal(est.predict_proba(X), est.predict_proba(X))
-    assert torch.equal(torch.get_rng_state(), before)

@@ -21,7 +21,7 @@ def train_alone(member, *, epochs, batch_size, threshold, reg_weight, lr=1e-3, s
     """Train one member by the published formula with autograd, on its stream of batches."""
     streams = Streams(np.random.RandomState(0).randint(2**31 - 1))
     net = mlp(64, 10, (32,), generator=streams.torch("weights", member), dtype=torch.float64)
-    batches = streams.torch("batches", member)
+    batches = streams.torch("members", "batches", member)
     inputs, target = torch.from_numpy(X_train), torch.from_numpy(y_train)
     optimizer = torch.optim.Adam(net.parameters(), lr=lr)
     eps = torch.finfo(torch.float32).eps

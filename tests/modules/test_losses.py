@@ -110,7 +110,7 @@ def test_both_forms_of_members_get_the_same_gradient():
     def nets():
         return [mlp(4, 2, (3,), generator=torch.Generator().manual_seed(s)) for s in range(2)]
 
-    stacked, listed = StackedMembers(nets()), MemberList(nets(), input_dim=2)
+    stacked, listed = StackedMembers.from_members(nets()), MemberList(nets(), input_dim=2)
     loss = torch.tensor([0.1, 0.2])
     for module in (stacked, listed):
         AntiRegularizedCrossEntropy(threshold=0.15).add_gradients(module, loss)

@@ -17,7 +17,7 @@ def networks(n_members=3, dtype=torch.float64):
 
 
 @pytest.mark.parametrize("own_rows", [False, True])
-@pytest.mark.parametrize("make", [StackedMembers, lambda nets: MemberList(nets, input_dim=2)])
+@pytest.mark.parametrize("make", [StackedMembers.from_members, lambda nets: MemberList(nets, input_dim=2)])
 def test_members_are_the_plain_networks(make, own_rows):
     nets = networks()
     x = torch.randn(3, 7, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
@@ -29,7 +29,7 @@ def test_members_are_the_plain_networks(make, own_rows):
 def test_a_member_comes_back_out():
     nets = networks()
     x = torch.randn(7, 5, dtype=torch.float64)
-    stacked = StackedMembers(nets)
+    stacked = StackedMembers.from_members(nets)
     for index, net in enumerate(nets):
         torch.testing.assert_close(stacked.member(index)(x), net(x), rtol=0, atol=0)
 
@@ -44,7 +44,7 @@ def test_large_networks_are_the_same(bias):
         )
         for _ in range(2)
     ]
-    stacked = StackedMembers(nets)
+    stacked = StackedMembers.from_members(nets)
     x = torch.randn(2, 100, 300, dtype=torch.float64)
     batched = stacked(x)
     with torch.no_grad():
@@ -61,7 +61,7 @@ def test_layers_without_bias():
     assert "n_members=2, in_features=3, out_features=2" in repr(stacked)
 
 
-@pytest.mark.parametrize("make", [StackedMembers, lambda nets: MemberList(nets, input_dim=2)])
+@pytest.mark.parametrize("make", [StackedMembers.from_members, lambda nets: MemberList(nets, input_dim=2)])
 def test_states_are_views_of_each_member(make):
     members = make(networks())
     n_parameters = sum(p.numel() for p in networks()[0].parameters())
