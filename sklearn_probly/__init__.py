@@ -1,7 +1,12 @@
 """scikit-learn classifiers in torch that also say how sure they are."""
 
 from . import measures, metrics
-from .estimators import BatchEnsembleClassifier, DAREEnsembleClassifier
+from .estimators import (
+    BatchEnsembleClassifier,
+    DAREEnsembleClassifier,
+    HetNetClassifier,
+    MasksemblesClassifier,
+)
 from .uncertainty import predict_uncertainty
 
 __version__ = "0.1.0.dev0"
@@ -9,6 +14,8 @@ __version__ = "0.1.0.dev0"
 __all__ = [
     "BatchEnsembleClassifier",
     "DAREEnsembleClassifier",
+    "HetNetClassifier",
+    "MasksemblesClassifier",
     "measures",
     "metrics",
     "predict_uncertainty",

@@ -2,5 +2,12 @@
 
 from .batch_ensemble import BatchEnsembleClassifier
 from .dare import DAREEnsembleClassifier
+from .hetnet import HetNetClassifier
+from .masksembles import MasksemblesClassifier
 
-__all__ = ["BatchEnsembleClassifier", "DAREEnsembleClassifier"]
+__all__ = [
+    "BatchEnsembleClassifier",
+    "DAREEnsembleClassifier",
+    "HetNetClassifier",
+    "MasksemblesClassifier",
+]

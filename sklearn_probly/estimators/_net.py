@@ -118,16 +118,14 @@ class MemberNet(ClassifierMixin, NeuralNet):
             self.notify("on_epoch_begin", **datasets)
             loss, accuracy = self._train_epoch(batches)
             epoch = self.history[-1]["epoch"]
-            # What a member that has stopped does any more is not kept.
-            watched = stopping.active if len(stopping.active) == len(loss) else slice(None)
-            if not np.isfinite(loss[watched]).all():
+            if not stopping.all_finite(loss):
                 raise ValueError(_not_finite("training loss", epoch, fit.train.X))
             self._record("train_loss", loss)
             self._record("train_accuracy", accuracy)
             valid_loss = None
             if fit.valid is not None:
                 valid_loss = self._evaluate(fit.valid)
-                if not np.isfinite(valid_loss[watched]).all():
+                if not stopping.all_finite(valid_loss):
                     raise ValueError(_not_finite("validation loss", epoch, fit.valid.X))
                 self._record("valid_loss", valid_loss)
             stopping.update(valid_loss, accuracy)

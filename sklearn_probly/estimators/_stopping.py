@@ -82,6 +82,12 @@ class Stopping:
                 if self._kept[part] is None:
                     self._keep(part)
 
+    def all_finite(self, loss: np.ndarray) -> bool:
+        """Return whether the losses are finite; what a part that has stopped does is not kept."""
+        if len(self.active) == len(loss) > 1:
+            loss = loss[self.active]
+        return bool(np.isfinite(loss).all())
+
     def restore(self) -> None:
         """Give each part the weights that it keeps."""
         with torch.no_grad():

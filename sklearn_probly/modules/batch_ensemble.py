@@ -8,9 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from .conversion import convert_layers
+from .conversion import check_converted, convert_layers, is_plain_sequence
 from .members import MemberwiseModule, StackedLinear, StackedMembers
-from .mlp import ACTIVATIONS, Dropout
 
 
 class Scaling(NamedTuple):
@@ -32,7 +31,11 @@ class Scaling(NamedTuple):
     s_std: float = 0.5
 
     def draw(
-        self, layer: nn.Linear | nn.Conv2d, n_members: int, position: int, generator: torch.Generator
+        self,
+        layer: nn.Linear | nn.Conv2d,
+        n_members: int,
+        position: int,
+        generator: torch.Generator,
     ) -> tuple[Tensor, Tensor]:
         """Return the first r, ``(n_members, in)``, and s, ``(n_members, out)``, of a layer."""
         weight = layer.weight
@@ -195,6 +198,7 @@ class BatchEnsemble(MemberwiseModule):
             return BatchEnsembleConv2d.from_conv2d(layer, r, s)
 
         self.network = convert_layers(network, rows, convert)
+        check_converted(self, rows)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map ``(n, *features)`` to logits ``(n_members, n, n_classes)``."""
@@ -203,20 +207,15 @@ class BatchEnsemble(MemberwiseModule):
 
     def for_prediction(self) -> nn.Module:
         """Return the members with their factors multiplied in, if all layers allow it."""
-        layers = list(self.network.children())
-        if type(self.network) is nn.Sequential and all(map(_is_stackable, layers)):
+        if is_plain_sequence(self.network, (BatchEnsembleLinear,)):
             return StackedMembers(
                 (
                     layer.merged() if isinstance(layer, BatchEnsembleLinear) else layer
-                    for layer in layers
+                    for layer in self.network.children()
                 ),
                 self.n_members,
             )
         return self
-
-
-def _is_stackable(layer: nn.Module) -> bool:
-    return isinstance(layer, (BatchEnsembleLinear, Dropout, *ACTIVATIONS.values()))
 
 
 def _repeated_bias(layer: nn.Linear | nn.Conv2d, n_members: int) -> Tensor | None:

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from .mlp import ACTIVATIONS, Dropout
+
 CONVERTIBLE = (nn.Linear, nn.Conv2d)
 # Layers with weights of their own that members can share.
 SHAREABLE = (_BatchNorm, nn.LayerNorm, nn.GroupNorm, nn.PReLU)
@@ -107,6 +109,26 @@ def convert_layers(
     return network
 
 
+def check_converted(module: nn.Module, rows: Tensor) -> None:
+    """Raise ValueError unless the converted `module` takes `rows`."""
+    try:
+        with torch.no_grad():
+            module.eval()(rows)
+    except Exception as error:
+        raise ValueError(
+            "module works, but not with its layers converted: its forward may use the attributes "
+            f"of a layer, or mix the rows of a batch. {type(error).__name__}: {error}"
+        ) from error
+
+
+def is_plain_sequence(network: nn.Module, linear: tuple[type[nn.Module], ...]) -> bool:
+    """Return whether `network` is a sequence of `linear` layers, activations and dropout alone."""
+    allowed = (*linear, Dropout, *ACTIVATIONS.values())
+    return type(network) is nn.Sequential and all(
+        isinstance(layer, allowed) for layer in network.children()
+    )
+
+
 def split_head(network: nn.Module, rows: Tensor) -> tuple[nn.Module, nn.Linear]:
     """Return `network` as a backbone and the linear layer that ends it.
 
@@ -129,8 +151,7 @@ def split_head(network: nn.Module, rows: Tensor) -> tuple[nn.Module, nn.Linear]:
     ValueError
         If the logits are not what the last linear layer returns.
     """
-    with torch.no_grad():
-        logits = network.eval()(rows)
+    logits = _seeded_call(network, rows)
     names = [n for n in called_layers(network, rows) if type(network.get_submodule(n)) is nn.Linear]
     if names:
         head = network.get_submodule(names[-1])
@@ -140,18 +161,23 @@ def split_head(network: nn.Module, rows: Tensor) -> tuple[nn.Module, nn.Linear]:
             parent, _, child = names[-1].rpartition(".")
             setattr(network.get_submodule(parent), child, nn.Identity())
             backbone = network
-        with torch.no_grad():
-            hidden = backbone(rows)
-            same = hidden.shape == (len(rows), head.in_features) and torch.equal(
-                head(hidden), logits
-            )
-        if same:
-            return backbone, head
+        hidden = _seeded_call(backbone, rows)
+        if hidden.shape == (len(rows), head.in_features):
+            with torch.no_grad():
+                if torch.equal(head(hidden), logits):
+                    return backbone, head
     raise ValueError(
         "module must end in a torch.nn.Linear whose output, (n, n_classes), is the logits; "
         f"{'that of ' + repr(names[-1]) if names else 'there is no such layer, so its output'} is "
         "not. Leave out what follows it, such as a softmax."
     )
+
+
+def _seeded_call(network: nn.Module, rows: Tensor) -> Tensor:
+    """Return the output, the same each time also where a network of one's own draws numbers."""
+    with torch.random.fork_rng([rows.device] if rows.is_cuda else []), torch.no_grad():
+        torch.manual_seed(0)
+        return network.eval()(rows)
 
 
 def _shown(name: str, layer: nn.Module) -> str:

@@ -385,6 +385,8 @@ def test_an_interrupt_keeps_the_finished_epochs(cls):
 
 
 def test_weights_are_repetitions(cls):
+    if cls.__name__ == "MasksemblesClassifier":
+        pytest.skip("a mask is drawn for each row, so a row of weight 3 is not three rows")
     weight = np.random.default_rng(0).integers(0, 4, len(X))
     weighted = small(cls, max_epochs=50).fit(X, y, sample_weight=weight)
     repeated = small(cls, max_epochs=50, batch_size=1000).fit(

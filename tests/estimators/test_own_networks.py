@@ -74,14 +74,18 @@ def test_parameters_reach_a_callable(cls):
         small(cls, module=OwnNet(), module__width=7).fit(X, y)
 
 
+def two_layers(n_features, n_classes):
+    return torch.nn.Sequential(torch.nn.Linear(n_features, 8), torch.nn.Linear(8, n_classes))
+
+
 def test_a_callable_that_always_gives_the_same_object(cls):
-    net = torch.nn.Linear(6, 3)
-    before = net.weight.detach().clone()
+    net = two_layers(6, 3)
+    before = net[0].weight.detach().clone()
     first = small(cls, module=lambda n_features, n_classes: net).fit(X, y)
     expected = first.predict_proba(X)
     small(cls, module=lambda n_features, n_classes: net, random_state=1).fit(X, y)
     np.testing.assert_array_equal(first.predict_proba(X), expected)
-    assert torch.equal(net.weight, before)
+    assert torch.equal(net[0].weight, before)
 
 
 @pytest.mark.parametrize(
@@ -100,12 +104,15 @@ def test_networks_that_do_not_fit(cls, make, message):
 
 
 def test_lazy_layers(cls):
-    est = small(cls, module=lambda d, k: torch.nn.LazyLinear(k)).fit(X, y)
+    def lazy(n_features, n_classes):
+        return torch.nn.Sequential(torch.nn.LazyLinear(8), torch.nn.LazyLinear(n_classes))
+
+    est = small(cls, module=lazy).fit(X, y)
     assert est.predict_proba(X).shape == (120, 3)
 
 
 def test_rows_of_another_shape_than_in_fit(cls):
-    est = small(cls, module=lambda d, k: torch.nn.Linear(d, k)).fit(X, y)
+    est = small(cls, module=two_layers).fit(X, y)
     with pytest.raises(ValueError, match="Flatten"):
         est.predict_proba(X[:18].reshape(3, 6, 6))
 

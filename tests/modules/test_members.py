@@ -16,8 +16,11 @@ def networks(n_members=3, dtype=torch.float64):
     ]
 
 
+FORMS = [StackedMembers.from_members, lambda nets: MemberList(nets, input_dim=2)]
+
+
 @pytest.mark.parametrize("own_rows", [False, True])
-@pytest.mark.parametrize("make", [StackedMembers.from_members, lambda nets: MemberList(nets, input_dim=2)])
+@pytest.mark.parametrize("make", FORMS)
 def test_members_are_the_plain_networks(make, own_rows):
     nets = networks()
     x = torch.randn(3, 7, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
@@ -61,7 +64,7 @@ def test_layers_without_bias():
     assert "n_members=2, in_features=3, out_features=2" in repr(stacked)
 
 
-@pytest.mark.parametrize("make", [StackedMembers.from_members, lambda nets: MemberList(nets, input_dim=2)])
+@pytest.mark.parametrize("make", FORMS)
 def test_states_are_views_of_each_member(make):
     members = make(networks())
     n_parameters = sum(p.numel() for p in networks()[0].parameters())
