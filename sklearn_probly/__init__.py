@@ -4,6 +4,7 @@ from . import measures, metrics
 from .estimators import (
     BatchEnsembleClassifier,
     DAREEnsembleClassifier,
+    DEUPClassifier,
     HetNetClassifier,
     MasksemblesClassifier,
 )
@@ -14,6 +15,7 @@ __version__ = "0.1.0.dev0"
 __all__ = [
     "BatchEnsembleClassifier",
     "DAREEnsembleClassifier",
+    "DEUPClassifier",
     "HetNetClassifier",
     "MasksemblesClassifier",
     "measures",

@@ -271,7 +271,10 @@ class BaseTorchClassifier(
 
     def _independent_members(self, fit: FitContext, n_members: int) -> IndependentMembers:
         """Return freshly initialised networks that are trained side by side."""
-        networks = [self._network(fit, member) for member in range(n_members)]
+        return self._side_by_side(fit, [self._network(fit, m) for m in range(n_members)])
+
+    def _side_by_side(self, fit: FitContext, networks: list[nn.Module]) -> IndependentMembers:
+        """Return plain networks of one architecture as members."""
         if self.module is None:
             return StackedMembers.from_members(networks)
         return MemberList(networks, input_dim=fit.train.X.dim())

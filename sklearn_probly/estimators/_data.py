@@ -158,6 +158,32 @@ class Batches:
             yield self.rows[position]
 
 
+def stratified_folds(y: np.ndarray, n_folds: int, rng: np.random.Generator) -> np.ndarray:
+    """Return a random fold for each row, folds and the classes in them of equal size to one row.
+
+    `sklearn.model_selection.StratifiedKFold` would refuse classes of fewer rows than folds.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,), int
+        Class indices.
+    n_folds : int
+        Number of folds, at most n.
+    rng : numpy.random.Generator
+        Where folds are drawn from.
+
+    Returns
+    -------
+    ndarray of shape (n,), int
+        Numbers of folds.
+    """
+    order = rng.permutation(len(y))
+    order = order[np.argsort(y[order], kind="stable")]
+    folds = np.empty(len(y), dtype=np.int64)
+    folds[order] = np.arange(len(y)) % n_folds
+    return folds
+
+
 def stratified_split(
     y: np.ndarray, fraction: float, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:

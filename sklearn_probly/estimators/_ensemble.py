@@ -38,11 +38,13 @@ class BaseEnsembleClassifier(PartialFitMixin):
         chunks = [parts[0].cpu().numpy() for _, parts in self._chunks(rows, _member_proba)]
         return np.concatenate(chunks, axis=1)
 
-    def _predict_chunk(self, module: nn.Module, rows: Tensor, kind: str) -> tuple[Tensor, Tensor]:
+    def _predict_chunk(
+        self, module: nn.Module, rows: Tensor, kind: str | None
+    ) -> tuple[Tensor, Tensor]:
         logits = module(rows)
-        if kind == "total":  # the default, and all that predict_proba needs: no member's entropy
+        if kind in (None, "total"):  # no member's entropy is needed
             mean_proba = logits.double().softmax(-1).mean(0)
-            return mean_proba, entropy(mean_proba)
+            return mean_proba, entropy(mean_proba) if kind else mean_proba
         parts = moments(logits)
         return parts.mean_proba, getattr(parts, kind)
 

@@ -78,6 +78,10 @@ class MemberNet(ClassifierMixin, NeuralNet):
         self.max_epochs = params["max_epochs"]
         return {**self.made_with_, "max_epochs": None} == {**params, "max_epochs": None}
 
+    def replace_module(self, module: nn.Module) -> None:
+        """Put `module`, made from what was trained, in the place of what was trained."""
+        vars(self)["module_"] = module  # past skorch, which would want to initialise it
+
     def fit_phase(self, fit: FitContext, phase: str, stopping: Stopping) -> MemberNet:
         """Train the initialised net; after a Ctrl-C, `interrupted_` is True.
 

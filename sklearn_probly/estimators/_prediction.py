@@ -35,10 +35,13 @@ class PredictionMixin:
     _validate_params: Callable[[], None]
 
     @abstractmethod
-    def _predict_chunk(self, module: nn.Module, rows: Tensor, kind: str) -> tuple[Tensor, Tensor]:
+    def _predict_chunk(
+        self, module: nn.Module, rows: Tensor, kind: str | None
+    ) -> tuple[Tensor, Tensor]:
         """Return probabilities ``(n, n_classes)`` and uncertainties ``(n,)`` of a chunk of rows.
 
-        `module` is `module_`, in the form that is quickest at prediction.
+        `module` is `module_`, in the form that is quickest at prediction. Under `kind` None no
+        uncertainty is wanted; anything may take its place.
         """
 
     @property
@@ -156,7 +159,9 @@ class PredictionMixin:
             )
         probas = np.empty((len(X) if proba else 0, len(self.classes_)), self._weights_dtype())
         uncertainties = np.empty(len(X) if uncertainty else 0)
-        for rows, parts in self._chunks(X, partial(self._predict_chunk, kind=kind)):
+        for rows, parts in self._chunks(
+            X, partial(self._predict_chunk, kind=kind if uncertainty else None)
+        ):
             if proba:
                 probas[rows] = parts[0].cpu().numpy()
             if uncertainty:

@@ -187,6 +187,8 @@ class HetNetClassifier(PartialFitMixin):
             generator=fit.streams.torch("noise"),
         )
 
-    def _predict_chunk(self, module: nn.Module, rows: Tensor, kind: str) -> tuple[Tensor, Tensor]:
+    def _predict_chunk(
+        self, module: nn.Module, rows: Tensor, kind: str | None
+    ) -> tuple[Tensor, Tensor]:
         proba = module(rows)[0].double().softmax(-1)
-        return proba, entropy(proba)
+        return proba, entropy(proba) if kind else proba

@@ -96,16 +96,8 @@ def convert_layers(
     names = called_layers(network, rows)
     if not names:
         raise ValueError("module has no torch.nn.Linear and no torch.nn.Conv2d to convert.")
-    replaced = {
-        network.get_submodule(name): convert(network.get_submodule(name), position)
-        for position, name in enumerate(names)
-    }
-    if network in replaced:
-        return replaced[network]
-    for parent in list(network.modules()):
-        for name, child in list(parent.named_children()):
-            if child in replaced:
-                setattr(parent, name, replaced[child])
+    for position, layer in enumerate([network.get_submodule(name) for name in names]):
+        network = _replaced(network, layer, convert(layer, position))
     return network
 
 
@@ -156,11 +148,7 @@ def split_head(network: nn.Module, rows: Tensor) -> tuple[nn.Module, nn.Linear]:
     if names:
         head = network.get_submodule(names[-1])
         assert isinstance(head, nn.Linear)
-        backbone: nn.Module = nn.Identity()
-        if head is not network:
-            parent, _, child = names[-1].rpartition(".")
-            setattr(network.get_submodule(parent), child, nn.Identity())
-            backbone = network
+        backbone = _replaced(network, head, WhereTheHeadWas())
         hidden = _seeded_call(backbone, rows)
         if hidden.shape == (len(rows), head.in_features):
             with torch.no_grad():
@@ -171,6 +159,26 @@ def split_head(network: nn.Module, rows: Tensor) -> tuple[nn.Module, nn.Linear]:
         f"{'that of ' + repr(names[-1]) if names else 'there is no such layer, so its output'} is "
         "not. Leave out what follows it, such as a softmax."
     )
+
+
+def join_head(backbone: nn.Module, head: nn.Linear) -> nn.Module:
+    """Return what `split_head` took apart, whole again."""
+    place = next(m for m in backbone.modules() if isinstance(m, WhereTheHeadWas))
+    return _replaced(backbone, place, head)
+
+
+class WhereTheHeadWas(nn.Identity):
+    """Takes the place of the last layer in a backbone."""
+
+
+def _replaced(network: nn.Module, old: nn.Module, new: nn.Module) -> nn.Module:
+    if network is old:
+        return new
+    for parent in list(network.modules()):
+        for name, child in list(parent.named_children()):
+            if child is old:
+                setattr(parent, name, new)
+    return network
 
 
 def _seeded_call(network: nn.Module, rows: Tensor) -> Tensor:

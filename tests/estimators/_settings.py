@@ -5,6 +5,7 @@ from sklearn.datasets import make_classification
 from sklearn_probly import (
     BatchEnsembleClassifier,
     DAREEnsembleClassifier,
+    DEUPClassifier,
     HetNetClassifier,
     MasksemblesClassifier,
 )
@@ -21,6 +22,12 @@ SMALL = {
         "finetune_lr": 1e-3,
     },
     DAREEnsembleClassifier: {**COMMON, "num_members": 2},
+    DEUPClassifier: {
+        **COMMON,
+        "error_cv": 2,
+        "error_hidden_size": 16,
+        "error_max_epochs": 3,
+    },
     HetNetClassifier: COMMON,
     MasksemblesClassifier: {**COMMON, "num_masks": 2},
 }
@@ -28,6 +35,7 @@ SMALL = {
 GRIDS = {
     BatchEnsembleClassifier: {"num_members": [1, 2], "scaling_init": ["normal", "random_sign"]},
     DAREEnsembleClassifier: {"num_members": [1, 2], "threshold": [0.1, 0.5]},
+    DEUPClassifier: {"error_cv": [None, 2], "error_hidden_size": [8, 16]},
     HetNetClassifier: {"num_factors": [0, 2], "temperature": [0.5, 1.0]},
     MasksemblesClassifier: {"num_masks": [2, 4], "scale": [1.5, 2.0]},
 }
