@@ -8,7 +8,7 @@ from .estimators import (
     HetNetClassifier,
     MasksemblesClassifier,
 )
-from .uncertainty import predict_uncertainty
+from .uncertainty import cross_val_uncertainty, predict_uncertainty
 
 __version__ = "0.1.0.dev0"
 
@@ -18,6 +18,7 @@ __all__ = [
     "DEUPClassifier",
     "HetNetClassifier",
     "MasksemblesClassifier",
+    "cross_val_uncertainty",
     "measures",
     "metrics",
     "predict_uncertainty",

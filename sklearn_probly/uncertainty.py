@@ -8,12 +8,16 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone, is_classifier
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import check_cv
 from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing, indexable
+from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-__all__ = ["predict_uncertainty"]
+__all__ = ["cross_val_uncertainty", "predict_uncertainty"]
 
 Kind = Literal["total", "aleatoric", "epistemic"]
 
@@ -82,6 +86,84 @@ def predict_uncertainty(estimator: Any, X: Any, kind: Kind | None = None) -> NDA
     True
     """
     return _predict(estimator, X, {} if kind is None else {"kind": kind}, ())
+
+
+def cross_val_uncertainty(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    kind: Kind | None = None,
+    cv: Any = None,
+    n_jobs: int | None = None,
+) -> NDArray[np.float64]:
+    """Predict the uncertainty of each row with a model that was not trained on it.
+
+    For ranking training rows: the most uncertain ones are worth a second look at their labels.
+    :func:`sklearn.model_selection.cross_val_predict` takes no `predict_uncertainty`.
+
+    Parameters
+    ----------
+    estimator : estimator instance
+        As in `predict_uncertainty`, not necessarily fitted; it is cloned.
+    X : array-like of shape (n_samples, ...)
+        Rows.
+    y : array-like of shape (n_samples,)
+        Labels.
+    kind : {"total", "aleatoric", "epistemic"} or None, default=None
+        Kind of uncertainty. None is the estimator's own default.
+    cv : int, cross-validation generator, iterable or None, default=None
+        As in :func:`sklearn.model_selection.cross_val_predict`: None is 5 folds, stratified for
+        classifiers. Each row must be in exactly one test fold.
+    n_jobs : int or None, default=None
+        Number of folds that are fitted at a time; None is 1, or that of the joblib context.
+
+    Returns
+    -------
+    uncertainty : ndarray of shape (n_samples,)
+        Out-of-fold uncertainties, float64. Those of different folds come from different models.
+
+    Raises
+    ------
+    ValueError
+        If a row is in no test fold or in several.
+    TypeError
+        If `estimator` neither has `predict_uncertainty` nor holds an estimator that does.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn_probly import HetNetClassifier, cross_val_uncertainty
+    >>> X, y = load_iris(return_X_y=True)
+    >>> estimator = HetNetClassifier(max_epochs=20, random_state=0)
+    >>> uncertainty = cross_val_uncertainty(estimator, X, y, cv=3)
+    >>> bool(uncertainty[y == 0].mean() < uncertainty[y == 1].mean())  # setosa stands apart
+    True
+    """
+    X, y = indexable(X, y)
+    folds = list(check_cv(cv, y, classifier=is_classifier(estimator)).split(X, y))
+    times = np.bincount(np.concatenate([test for _, test in folds]), minlength=len(y))
+    if (times != 1).any():
+        row = int(np.argmax(times != 1))
+        raise ValueError(
+            f"Each row must be in exactly one test fold of cv; row {row} is in {times[row]}. Use a "
+            "partition, such as StratifiedKFold."
+        )
+    parts = Parallel(n_jobs=n_jobs)(
+        delayed(_fit_and_predict)(clone(estimator), X, y, train, test, kind)
+        for train, test in folds
+    )
+    uncertainty = np.empty(len(y))
+    for (_, test), part in zip(folds, parts, strict=True):
+        uncertainty[test] = part
+    return uncertainty
+
+
+def _fit_and_predict(
+    estimator: Any, X: Any, y: Any, train: Any, test: Any, kind: Kind | None
+) -> NDArray[np.float64]:
+    estimator.fit(_safe_indexing(X, train), _safe_indexing(y, train))
+    return predict_uncertainty(estimator, _safe_indexing(X, test), kind)
 
 
 def _predict(

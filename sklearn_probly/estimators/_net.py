@@ -80,7 +80,9 @@ class MemberNet(ClassifierMixin, NeuralNet):
 
     def replace_module(self, module: nn.Module) -> None:
         """Put `module`, made from what was trained, in the place of what was trained."""
-        object.__setattr__(self, "module_", module)  # past skorch, which would want to initialise it
+        object.__setattr__(
+            self, "module_", module
+        )  # past skorch, which would want to initialise it
 
     def fit_phase(self, fit: FitContext, phase: str, stopping: Stopping) -> MemberNet:
         """Train the initialised net; after a Ctrl-C, `interrupted_` is True.

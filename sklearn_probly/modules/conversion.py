@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Callable
 from typing import Any
@@ -149,11 +150,10 @@ def split_head(network: nn.Module, rows: Tensor) -> tuple[nn.Module, nn.Linear]:
         head = network.get_submodule(names[-1])
         assert isinstance(head, nn.Linear)
         backbone = _replaced(network, head, WhereTheHeadWas())
-        hidden = _seeded_call(backbone, rows)
-        if hidden.shape == (len(rows), head.in_features):
-            with torch.no_grad():
-                if torch.equal(head(hidden), logits):
-                    return backbone, head
+        with contextlib.suppress(RuntimeError), torch.no_grad():  # what follows may not fit
+            hidden = _seeded_call(backbone, rows)
+            if hidden.dim() == 2 and torch.equal(head(hidden), logits):
+                return backbone, head
     raise ValueError(
         "module must end in a torch.nn.Linear whose output, (n, n_classes), is the logits; "
         f"{'that of ' + repr(names[-1]) if names else 'there is no such layer, so its output'} is "
@@ -174,10 +174,10 @@ class WhereTheHeadWas(nn.Identity):
 def _replaced(network: nn.Module, old: nn.Module, new: nn.Module) -> nn.Module:
     if network is old:
         return new
-    for parent in list(network.modules()):
-        for name, child in list(parent.named_children()):
-            if child is old:
-                setattr(parent, name, new)
+    everywhere = list(network.named_modules(remove_duplicate=False))
+    for path in [path for path, module in everywhere if module is old]:
+        parent, _, name = path.rpartition(".")
+        setattr(network.get_submodule(parent), name, new)
     return network
 
 
