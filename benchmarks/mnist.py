@@ -21,7 +21,7 @@ from sklearn_probly import (
     MasksemblesClassifier,
 )
 from sklearn_probly.datasets import load_mnist
-from sklearn_probly.metrics import error_detection_auroc, ood_auroc
+from sklearn_probly.metrics import error_detection_auroc, expected_calibration_error, ood_auroc
 
 FIVE_EPOCHS = {"max_epochs": 5, "early_stopping": False}
 SEED = {**FIVE_EPOCHS, "stop_accuracy": 0.97}
@@ -62,9 +62,12 @@ def load(data_home):
 def evaluate(estimator, X_test, y_test, X_ood):
     """Return what is reported of a fitted estimator."""
     proba, uncertainty = estimator.predict_with_uncertainty(X_test)
+    proba = proba.astype(np.float64)
+    proba /= proba.sum(1, keepdims=True)  # float32 sums to 1 within 1e-7, which log_loss tells
     row = {
         "accuracy": (proba.argmax(1) == y_test).mean(),
-        "log-loss": log_loss(y_test, proba.astype(np.float64)),
+        "log-loss": log_loss(y_test, proba),
+        "ECE": expected_calibration_error(y_test, proba),
         "error AUROC": error_detection_auroc(y_test, proba.argmax(1), uncertainty),
     }
     for kind in estimator.uncertainty_kinds_:

@@ -75,14 +75,18 @@ class LogMCDropoutVariance(nn.Module):
         return self.p / (1 - self.p) * (rows.hidden.double().square() * spread).sum(1)
 
     def _sampled(self, rows: Encoded) -> Tensor:
-        total = total_squares = torch.zeros((), dtype=torch.float64, device=rows.hidden.device)
-        for mask in self.masks:
-            logits = (rows.hidden * mask) @ self.weight.T + self.bias
-            proba = logits.double().softmax(-1)
-            total = total + proba
-            total_squares = total_squares + proba.square()
+        def proba(mask: Tensor) -> Tensor:
+            return ((rows.hidden * mask) @ self.weight.T + self.bias).double().softmax(-1)
+
+        # Sums of differences from the first draw: equal draws have no variance at all.
+        first = proba(self.masks[0])
+        total, total_squares = torch.zeros_like(first), torch.zeros_like(first)
+        for mask in self.masks[1:]:
+            difference = proba(mask) - first
+            total += difference
+            total_squares += difference.square()
         n = len(self.masks)
-        return ((total_squares - total.square() / n) / (n - 1)).sum(1)
+        return ((total_squares - total.square() / n) / (n - 1)).sum(1).clamp(min=0)
 
 
 def log10_error(logits: Tensor, y: Tensor) -> Tensor:
