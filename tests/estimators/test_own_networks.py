@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from sklearn.datasets import load_digits
 
 from ._settings import ENSEMBLES, ESTIMATORS, X, small, y
 
@@ -136,3 +137,68 @@ def test_a_network_that_draws_at_prediction_is_deterministic(cls):
     before = torch.get_rng_state()
     np.testing.assert_array_equal(est.predict_proba(X), est.predict_proba(X))
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def small_conv(n_channels, n_classes):
+    return torch.nn.Sequential(
+        torch.nn.Conv2d(n_channels, 8, 3, padding=1),
+        torch.nn.BatchNorm2d(8),
+        torch.nn.ReLU(),
+        torch.nn.MaxPool2d(2),
+        torch.nn.Conv2d(8, 8, 3, padding=1),
+        torch.nn.ReLU(),
+        torch.nn.AdaptiveAvgPool2d(2),
+        torch.nn.Flatten(),
+        torch.nn.Linear(32, n_classes),
+    )
+
+
+def test_a_small_convolutional_network_learns_digits(cls):
+    digits = load_digits()
+    images = digits.images[:600, None] / 16
+    est = small(cls, module=small_conv, max_epochs=25, lr=0.01, batch_size=64)
+    est.fit(images, digits.target[:600])
+    new, labels = digits.images[600:900, None] / 16, digits.target[600:900]
+    assert est.score(new, labels) > 0.8
+    proba, uncertainty = est.predict_with_uncertainty(new)
+    np.testing.assert_allclose(est.predict_proba(new[3:4]), proba[3:4], atol=1e-5)
+    assert np.isfinite(uncertainty).all()
+
+
+class Residual(torch.nn.Module):
+    """Hand-written: the last layer is registered first, and a branch goes around another."""
+
+    def __init__(self):
+        super().__init__()
+        self.last = torch.nn.Linear(8, 3)
+        self.first = torch.nn.Linear(6, 8)
+        self.inner = torch.nn.Sequential(torch.nn.LayerNorm(8), torch.nn.Linear(8, 8))
+
+    def forward(self, x):
+        hidden = self.first(x).relu()
+        return self.last(hidden + self.inner(hidden))
+
+
+def test_a_hand_written_network_with_a_residual_branch(cls):
+    est = small(cls, module=Residual, max_epochs=60, lr=0.01).fit(X, y)
+    assert est.score(X, y) > 0.6
+    np.testing.assert_allclose(est.predict_proba(X[:1]), est.predict_proba(X)[:1], atol=1e-6)
+
+
+class Functional(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.hidden = torch.nn.Linear(6, 8)
+        self.out = torch.nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.out(torch.nn.functional.linear(x, self.hidden.weight, self.hidden.bias).relu())
+
+
+def test_functional_layers_work_or_are_named(cls):
+    est = small(cls, module=Functional)
+    if cls.__name__ == "DAREEnsembleClassifier":
+        assert est.fit(X, y).predict_proba(X).shape == (120, 3)
+    else:
+        with pytest.raises(ValueError, match=r"'hidden' \(Linear\) is never called"):
+            est.fit(X, y)
