@@ -2,19 +2,31 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    RandomizedSearchCV,
+    ShuffleSplit,
+    StratifiedKFold,
+)
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_probly.uncertainty import _innermost, predict_uncertainty
+from sklearn_probly import HetNetClassifier
+from sklearn_probly.uncertainty import (
+    _innermost,
+    cross_val_uncertainty,
+    predict_uncertainty,
+)
 
 X, Y = load_iris(return_X_y=True)
 
@@ -186,3 +198,43 @@ def test_imports_no_torch():
         "assert not loaded, loaded\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+# Out of fold --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.parametrize("cv", [None, 3, KFold(4, shuffle=True, random_state=0)])
+def test_out_of_fold_is_a_plain_loop(cv, n_jobs):
+    pipeline = make_pipeline(StandardScaler(), Unsure(scale=2.0))
+    got = cross_val_uncertainty(pipeline, X, Y, cv=cv, n_jobs=n_jobs)
+    folds = cv if isinstance(cv, KFold) else StratifiedKFold(cv or 5)
+    expected = np.full(len(X), np.nan)
+    for train, test in folds.split(X, Y):
+        fitted = clone(pipeline).fit(X[train], Y[train])
+        expected[test] = predict_uncertainty(fitted, X[test])
+    np.testing.assert_array_equal(got, expected)
+    assert got.dtype == np.float64
+    with pytest.raises(NotFittedError):
+        check_is_fitted(pipeline)
+
+
+def test_out_of_fold_takes_frames_names_kinds_and_lists_of_folds():
+    frame = pd.DataFrame(X, columns=list("abcd"), index=np.arange(len(X)) + 1000)
+    labels = pd.Series(np.array(["x", "y", "z"])[Y], index=frame.index)
+    folds = list(StratifiedKFold(3).split(X, Y))
+    got = cross_val_uncertainty(Unsure(), frame.to_numpy(), labels, kind="epistemic", cv=folds)
+    expected = cross_val_uncertainty(Unsure(), X, Y, kind="epistemic", cv=3)
+    np.testing.assert_array_equal(got, expected)
+    ours = HetNetClassifier(hidden_layer_sizes=(4,), max_epochs=2, random_state=0)
+    got = cross_val_uncertainty(make_pipeline(StandardScaler(), ours), frame, labels, cv=2)
+    assert np.isfinite(got).all()
+
+
+def test_out_of_fold_refuses_what_is_no_partition():
+    with pytest.raises(ValueError, match=r"exactly one test fold of cv; row \d+ is in 0"):
+        cross_val_uncertainty(Unsure(), X, Y, cv=ShuffleSplit(1, random_state=0))
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        cross_val_uncertainty(Unsure(), X, Y[:5])
+    with pytest.raises(TypeError, match="No estimator with predict_uncertainty"):
+        cross_val_uncertainty(LogisticRegression(), X, Y)
