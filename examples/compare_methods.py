@@ -91,7 +91,7 @@ def main(arguments=None):
             f"{error_detection_auroc(y_test, predicted, uncertainty):13.4f} {foreign:14.4f} "
             f"{seconds:8.1f}"
         )
-        part.suptitle(name)
+        part.supylabel(name)
         MostUncertainDisplay.from_estimator(
             estimator, X_test, y_test, n_images=5, ax=part.subplots(1, 5)
         )
