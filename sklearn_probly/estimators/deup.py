@@ -227,8 +227,10 @@ class DEUPClassifier(BaseTorchClassifier):
             if len(held_out)
         ]
         error_rows = Rows(*(torch.cat(parts) for parts in zip(*examples, strict=True)))
-        predictor = ErrorPredictor(classifiers[0], self._train_error_head(fit, error_rows))
+        error_net = self._train_error_head(fit, error_rows)
+        predictor = ErrorPredictor(classifiers[0], error_net.module_)
         net.replace_module(predictor.eval().requires_grad_(False))
+        net.interrupted_ |= error_net.interrupted_
         return net
 
     def _folds(self, fit: FitContext, train: Rows) -> list[tuple[Tensor, Tensor]]:
@@ -255,14 +257,9 @@ class DEUPClassifier(BaseTorchClassifier):
         members = self._side_by_side(fit, networks)
         rows = train
         if len(folds) > 1:
-            base = (
-                torch.ones_like(train.X[:, :1].flatten(1)[:, 0])
-                if train.weight is None
-                else train.weight
-            )
-            weight = torch.stack(
-                [torch.zeros_like(base).index_copy(0, k, base[k]) for k, _ in folds]
-            )
+            weight = train.X.new_zeros(len(folds), len(train))
+            for of_network, (kept, _) in zip(weight, folds, strict=True):
+                of_network[kept] = 1.0 if train.weight is None else train.weight[kept]
             rows = replace(train, weight=weight / weight.mean(1, keepdim=True))
         net = self._train(
             replace(fit, train=rows),
@@ -304,7 +301,7 @@ class DEUPClassifier(BaseTorchClassifier):
             weight[: len(held_out)] = train.weight[held_out]
         return inputs, targets, weight
 
-    def _train_error_head(self, fit: FitContext, rows: Rows) -> nn.Module:
+    def _train_error_head(self, fit: FitContext, rows: Rows) -> MemberNet:
         head = mlp(
             rows.X.shape[1],
             1,
@@ -326,7 +323,7 @@ class DEUPClassifier(BaseTorchClassifier):
         )
         if net.interrupted_ and not net.history:
             raise KeyboardInterrupt
-        return net.module_
+        return net
 
     def _predict_chunk(
         self, module: nn.Module, rows: Tensor, kind: str | None
