@@ -316,23 +316,25 @@ class BaseTorchClassifier(
         criterion: type[MemberLoss],
         *,
         stop_accuracy: float | None = None,
+        lr_name: str = "lr",
         **net_params: Any,
     ) -> MemberNet:
         """Train `module` on the rows of `fit` in a new skorch net and return it.
 
-        `net_params` are skorch's, such as ``lr`` and ``criterion__threshold``; those of the user
-        are added, and the estimator's common parameters are the defaults. A phase with another
-        `optimizer` than the user's takes none of the user's parameters: they are for his. The
-        user's callbacks are for the main phase: others say ``callbacks=None``.
+        `lr_name` is the estimator's parameter that holds the learning rate. `net_params` are
+        skorch's, such as ``max_epochs`` and ``criterion__threshold``; those of the user are added,
+        and the estimator's common parameters are the defaults. A phase with another `optimizer`
+        than the user's takes none of his parameters. His callbacks are for the main phase: others
+        say ``callbacks=None``.
         """
-        params = self._net_params(net_params)
+        params = self._net_params({"lr": getattr(self, lr_name), **net_params})
         if fit.single_pass:
             params["max_epochs"], stop_accuracy = 1, None
         net = fit.net
         if net is None or not net.goes_on_with(params, fit.device):
             net = MemberNet.with_params(module, criterion, params, fit)
         stopping = Stopping(module, self.n_iter_no_change, self.tol, stop_accuracy)
-        return net.fit_phase(fit, phase, stopping)
+        return net.fit_phase(fit, phase, stopping, lr_name)
 
     def _net_params(self, of_phase: dict[str, Any]) -> dict[str, Any]:
         """Return skorch's parameters: the estimator's, those of a phase, and the user's."""
@@ -350,7 +352,6 @@ class BaseTorchClassifier(
                 raise ValueError(f"Set {name.removeprefix('criterion__')!r} instead of {name!r}.")
         return {
             "optimizer": self.optimizer,
-            "lr": self.lr,
             "max_epochs": self.max_epochs,
             "batch_size": self.batch_size,
             "verbose": int(self.verbose > 1),

@@ -9,10 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from ..modules.members import entropy, moments
-from ._partial_fit import PartialFitMixin
+from ._partial_fit import PartialFitClassifier
 
 
-class BaseEnsembleClassifier(PartialFitMixin):
+class BaseEnsembleClassifier(PartialFitClassifier):
     """Base of the methods with members; total uncertainty = aleatoric + epistemic, bits."""
 
     _uncertainty_units: ClassVar[dict[str, str]] = {

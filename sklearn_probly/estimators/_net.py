@@ -84,13 +84,15 @@ class MemberNet(ClassifierMixin, NeuralNet):
             self, "module_", module
         )  # past skorch, which would want to initialise it
 
-    def fit_phase(self, fit: FitContext, phase: str, stopping: Stopping) -> MemberNet:
+    def fit_phase(
+        self, fit: FitContext, phase: str, stopping: Stopping, lr_name: str = "lr"
+    ) -> MemberNet:
         """Train the initialised net; after a Ctrl-C, `interrupted_` is True.
 
         Raises
         ------
         ValueError
-            If the loss or a weight stops being finite.
+            If the loss or a weight stops being finite; `lr_name` is what to lower.
         """
         self.interrupted_ = False
         self._listened = self._has_batch_listeners()
@@ -101,7 +103,7 @@ class MemberNet(ClassifierMixin, NeuralNet):
         fit.progress.phase(phase)
         self.notify("on_train_begin", X=fit.train.X, y=fit.train.y)
         try:
-            self._run_epochs(fit, phase, stopping)
+            self._run_epochs(fit, phase, stopping, lr_name)
         except KeyboardInterrupt:
             self.interrupted_ = True
             if self.history and "member_active" not in self.history[-1]:
@@ -113,11 +115,12 @@ class MemberNet(ClassifierMixin, NeuralNet):
                 layer.generator = None
         for name, parameter in self.module_.named_parameters():
             if not bool(parameter.isfinite().all()):
-                raise ValueError(_not_finite(f"weight {name!r}", len(self.history), fit.train.X))
+                what, epoch = f"weight {name!r}", len(self.history)
+                raise ValueError(_not_finite(what, epoch, fit.train.X, lr_name))
         self.notify("on_train_end", X=fit.train.X, y=fit.train.y)
         return self
 
-    def _run_epochs(self, fit: FitContext, phase: str, stopping: Stopping) -> None:
+    def _run_epochs(self, fit: FitContext, phase: str, stopping: Stopping, lr_name: str) -> None:
         batches = self._batches(fit.train, fit.streams, phase)
         datasets = {"dataset_train": fit.train, "dataset_valid": fit.valid}
         for _ in range(self.max_epochs):
@@ -125,14 +128,15 @@ class MemberNet(ClassifierMixin, NeuralNet):
             loss, accuracy = self._train_epoch(batches)
             epoch = self.history[-1]["epoch"]
             if not stopping.all_finite(loss):
-                raise ValueError(_not_finite("training loss", epoch, fit.train.X))
+                raise ValueError(_not_finite("training loss", epoch, fit.train.X, lr_name))
             self._record("train_loss", loss)
             self._record("train_accuracy", accuracy)
             valid_loss = None
             if fit.valid is not None:
                 valid_loss = self._evaluate(fit.valid)
                 if not stopping.all_finite(valid_loss):
-                    raise ValueError(_not_finite("validation loss", epoch, fit.valid.X))
+                    what = "validation loss"
+                    raise ValueError(_not_finite(what, epoch, fit.valid.X, lr_name))
                 self._record("valid_loss", valid_loss)
             stopping.update(valid_loss, accuracy)
             self.history.record("member_active", stopping.active.tolist())
@@ -344,9 +348,9 @@ def _unknown_names_are_value_errors(prefix: str) -> Iterator[None]:
         raise ValueError(f"A parameter '{prefix}__...' is not accepted: {error}") from error
 
 
-def _not_finite(what: str, epoch: int, X: Tensor) -> str:
+def _not_finite(what: str, epoch: int, X: Tensor, lr_name: str) -> str:
     return (
         f"The {what} is not finite after epoch {epoch}; the largest |X| is "
         f"{float(X.abs().max()):.3g}. Scale the features, for example with StandardScaler, or "
-        "lower lr."
+        f"lower {lr_name}."
     )

@@ -16,7 +16,7 @@ from ._random import Streams
 from ._validation import check_training_rows
 
 
-class PartialFitMixin(BaseTorchClassifier):
+class PartialFitClassifier(BaseTorchClassifier):
     """`partial_fit` for methods whose main phase can go on with other rows."""
 
     def partial_fit(

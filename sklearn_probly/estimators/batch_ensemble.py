@@ -188,7 +188,7 @@ class BatchEnsembleClassifier(BaseEnsembleClassifier):
         return self.pretrain_epochs + self.max_epochs
 
     def _fit_phases(self, fit: FitContext) -> MemberNet:
-        lr = self.finetune_lr if self.pretrain_epochs and not fit.single_pass else self.lr
+        pretrained = self.pretrain_epochs and not fit.single_pass
         groups: dict[str, Any] = {}
         if "weight_decay" in inspect.signature(self.optimizer).parameters:
             groups["optimizer__param_groups"] = [("*.[rs]", {"weight_decay": 0.0})]
@@ -197,7 +197,7 @@ class BatchEnsembleClassifier(BaseEnsembleClassifier):
             "members",
             fit.former or self._members(fit),
             MemberCrossEntropy,
-            lr=lr,
+            lr_name="finetune_lr" if pretrained else "lr",
             stop_accuracy=self.stop_accuracy,
             **groups,
         )

@@ -316,7 +316,7 @@ class DEUPClassifier(BaseTorchClassifier):
             MemberSquaredError,
             optimizer=torch.optim.SGD,
             optimizer__momentum=0.9,
-            lr=self.error_lr,
+            lr_name="error_lr",
             max_epochs=self.error_max_epochs,
             batch_size=self.error_batch_size,
             callbacks=None,

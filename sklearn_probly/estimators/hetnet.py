@@ -15,10 +15,10 @@ from ..modules.members import entropy
 from ._base import BaseTorchClassifier
 from ._context import FitContext
 from ._net import MemberNet
-from ._partial_fit import PartialFitMixin
+from ._partial_fit import PartialFitClassifier
 
 
-class HetNetClassifier(PartialFitMixin):
+class HetNetClassifier(PartialFitClassifier):
     r"""HetNet: a network that learns the noise of the labels from the features.
 
     The logits are normal, with a mean and a low-rank covariance that depend on the features; the

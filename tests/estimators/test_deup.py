@@ -126,3 +126,8 @@ def test_foreign_rows_teach_what_is_foreign():
     est = small(DEUPClassifier, max_epochs=60, error_max_epochs=20).fit(X, y)
     far = np.random.default_rng(0).normal(size=(200, 6)) * 20
     assert est.predict_uncertainty(far).mean() > est.predict_uncertainty(X).mean()
+
+
+def test_an_error_network_that_diverges_names_its_own_rate():
+    with pytest.raises(ValueError, match="not finite after epoch .*lower error_lr"):
+        small(DEUPClassifier, error_lr=1e9).fit(X, y)
