@@ -135,7 +135,7 @@ class BaseTorchClassifier(
 
     @abstractmethod
     def _fit_phases(self, fit: FitContext) -> MemberNet:
-        """Train the method's modules and return the net of the last phase."""
+        """Train the method's modules and return the net of the main phase."""
 
     def _phase_epochs(self) -> int:
         """Return the most epochs of all phases together."""
@@ -306,7 +306,7 @@ class BaseTorchClassifier(
             dropout=self.dropout,
             generator=fit.streams.torch("weights", member),
             dtype=dtype,
-        )
+        ).to(fit.device)
 
     def _train(
         self,
