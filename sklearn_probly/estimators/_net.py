@@ -80,9 +80,7 @@ class MemberNet(ClassifierMixin, NeuralNet):
 
     def replace_module(self, module: nn.Module) -> None:
         """Put `module`, made from what was trained, in the place of what was trained."""
-        object.__setattr__(
-            self, "module_", module
-        )  # past skorch, which would want to initialise it
+        object.__setattr__(self, "module_", module)  # skorch would initialise it anew
 
     def fit_phase(
         self, fit: FitContext, phase: str, stopping: Stopping, lr_name: str = "lr"

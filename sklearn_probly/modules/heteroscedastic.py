@@ -184,7 +184,9 @@ def log_expected_sigmoid(mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor
 
     Computed in float64 to about 1e-9 of the probabilities, at any mean and variance: where the
     standard deviation is at most 1, by Gauss-Hermite quadrature; else as the mean over the logistic
-    law of u of :math:`\Phi((m - u) / s)`, by the trapezoid rule, which converges geometrically.
+    law of u of :math:`\Phi((m - u) / s)`, by the trapezoid rule, which converges geometrically. In
+    the far tail :math:`E\,\sigma(g) = e^{m + v/2} E\,\sigma(-h)` for h normal with mean m + v
+    keeps the logs right, too.
 
     Parameters
     ----------
@@ -208,8 +210,11 @@ def log_expected_sigmoid(mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor
 
     def log_mean(sign: int) -> Tensor:
         by_hermite = (log_weights + functional.logsigmoid(sign * gap)).logsumexp(1)
-        z = (sign * mean[:, None] - steps) / large[:, None]
+        m, v = sign * mean, large.square()
+        far = m < -v / 2
+        z = (torch.where(far, -(m + v), m)[:, None] - steps) / large[:, None]
         by_trapezoid = (log_density + torch.special.log_ndtr(z)).logsumexp(1)
+        by_trapezoid = by_trapezoid + torch.where(far, m + v / 2, 0.0)
         return torch.where(narrow, by_hermite, by_trapezoid).clamp(max=0.0)
 
     return log_mean(1), log_mean(-1)

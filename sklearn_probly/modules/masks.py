@@ -42,11 +42,11 @@ def make_masks(num_masks: int, width: int, scale: float, generator: torch.Genera
     .. [1] N. Durasov, T. Bagautdinov, P. Baque, P. Fua. "Masksembles for Uncertainty Estimation".
        CVPR 2021, arXiv 2012.08334.
     """
+    scale = min(scale, 16 * num_masks)  # from there on masks hardly meet, and nothing changes
     expected = scale * (1 - (1 - 1 / scale) ** num_masks)
     # Rounding must not turn 3.0 into 2.
     kept = max(int(width / expected + 1e-9), math.ceil(width / num_masks))
-    # From some scale on masks hardly meet, and more positions change nothing.
-    n_positions = max(round(kept * min(scale, 16 * num_masks)), kept)
+    n_positions = max(round(kept * scale), kept)
     order = torch.rand(num_masks, n_positions, generator=generator, dtype=torch.float64).argsort(1)
     masks = torch.zeros(num_masks, max(n_positions, width), dtype=torch.bool)
     masks.scatter_(1, order[:, :kept], True)

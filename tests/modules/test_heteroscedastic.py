@@ -94,6 +94,27 @@ def test_two_classes_at_the_limits():
     np.testing.assert_allclose(got[2:].exp(), [1, 0.5], atol=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("mean", "variance"), [(-60, 25), (-25, 40), (-12, 30), (-200, 2), (-1e4, 4), (-1e4, 0.5)]
+)
+def test_two_classes_in_the_far_tail(mean, variance):
+    """The log itself is right, by quadrature of the integrand less its largest exponent."""
+
+    def exponent(g):
+        return -np.logaddexp(0, -g) - (g - mean) ** 2 / (2 * variance)
+
+    grid = np.linspace(mean - 40 * variance**0.5, max(mean + variance, 0) + 40, 200_001)
+    top = grid[exponent(grid).argmax()]
+    width = 12 * variance**0.5
+    area, _ = quad(
+        lambda g: np.exp(exponent(g) - exponent(top)), top - width, top + width, limit=500
+    )
+    expected = exponent(top) + np.log(area / np.sqrt(2 * np.pi * variance))
+    got, other = log_expected_sigmoid(torch.tensor([mean]), torch.tensor([variance]))
+    assert got.item() == pytest.approx(expected, rel=1e-8)
+    assert other.item() == pytest.approx(0, abs=0.1)
+
+
 def test_two_classes_have_right_gradients():
     mean = torch.tensor([-3.0, 0.2, 1.0, 40.0, -1e4], dtype=torch.float64, requires_grad=True)
     variance = torch.tensor([0.5, 0.9, 4.0, 1e6, 1.0], dtype=torch.float64, requires_grad=True)
