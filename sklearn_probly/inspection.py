@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_consistent_length, column_or_1d
 
-from sklearn_probly.metrics import _check_uncertainty
+from sklearn_probly.metrics._checks import check_uncertainty
 from sklearn_probly.uncertainty import Kind, _innermost, predict_uncertainty
 
 __all__ = ["MostUncertainDisplay"]
@@ -228,7 +228,7 @@ class MostUncertainDisplay:
         """
         if n_images < 1:
             raise ValueError(f"n_images must be at least 1; got {n_images}. Pass 1 or more.")
-        scores = _check_uncertainty(uncertainty)
+        scores = check_uncertainty(uncertainty)
         pixels = np.asarray(X)
         true, pred = np.asarray(column_or_1d(y_true)), np.asarray(column_or_1d(y_pred))
         check_consistent_length(pixels, true, pred, scores)

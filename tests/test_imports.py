@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parents[1] / "sklearn_probly"
 FORBIDDEN = {
     "modules/*.py": {"sklearn", "skorch", "sklearn_probly.estimators"},
     "measures.py": {"torch", "skorch", "sklearn_probly.estimators", "sklearn_probly.modules"},
-    "metrics.py": {"torch", "skorch", "sklearn_probly.estimators", "sklearn_probly.modules"},
+    "metrics/*.py": {"torch", "skorch", "sklearn_probly.estimators", "sklearn_probly.modules"},
     "uncertainty.py": {"torch", "skorch", "sklearn_probly.estimators", "sklearn_probly.modules"},
     "inspection.py": {"torch", "skorch", "sklearn_probly.estimators", "sklearn_probly.modules"},
     "estimators/*.py": {"sklearn_probly.metrics", "sklearn_probly.inspection"},
