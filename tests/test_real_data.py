@@ -43,7 +43,8 @@ def test_a_convolutional_network_on_mnist(cls, shared_data):
     X, y = load_mnist(shared_data, flatten=False, download=False)
     X_test, y_test = load_mnist(shared_data, train=False, flatten=False, download=False)
     X, X_test = X.reshape(-1, 1, 28, 28)[:20_000], X_test.reshape(-1, 1, 28, 28)
-    est = cls(module=small_conv, max_epochs=4, random_state=0, **QUICK.get(cls.__name__, {}))
+    params = {"max_epochs": 4, "lr": 5e-3, **QUICK.get(cls.__name__, {})}
+    est = cls(module=small_conv, random_state=0, **params)
     est.fit(X, y[:20_000])
     proba, uncertainty = est.predict_with_uncertainty(X_test)
     assert (proba.argmax(1) == y_test).mean() > 0.93
