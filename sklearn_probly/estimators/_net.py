@@ -183,12 +183,13 @@ class MemberNet(ClassifierMixin, NeuralNet):
     def _evaluate(self, rows: Rows) -> np.ndarray:
         """Return the loss of each member, weighted if the rows are."""
         self._set_training(False)
+        module = self.module_.for_prediction()
         total: Any = 0
         weight_sum: Any = 0
         with torch.no_grad():
             for position in torch.arange(len(rows), device=rows.X.device).split(EVALUATION_ROWS):
                 batch = X, (y, weight) = rows[position]
-                output = self.module_(X)
+                output = module(X)
                 loss = self.criterion_.row_loss(output.double(), y)
                 total = total + (loss if weight is None else loss * weight).sum(-1)
                 weight_sum = weight_sum + (len(y) if weight is None else weight.sum())

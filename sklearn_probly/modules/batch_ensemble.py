@@ -214,7 +214,7 @@ class BatchEnsemble(MemberwiseModule):
                     for layer in self.network.children()
                 ),
                 self.n_members,
-            )
+            ).for_prediction()
         return self
 
 

@@ -186,7 +186,8 @@ class Masksembles(MemberwiseModule, Stochastic):
         layers = list(self.network.children())
         first = next(i for i, layer in enumerate(layers) if isinstance(layer, MaskedInput))
         kept = _kept_units(layers[first])
-        return SlicedMembers(nn.Sequential(*layers[:first]), kept, _sliced(layers[first:]))
+        members = _sliced(layers[first:]).for_prediction()
+        return SlicedMembers(nn.Sequential(*layers[:first]), kept, members)
 
 
 class SlicedMembers(nn.Module):
@@ -198,11 +199,11 @@ class SlicedMembers(nn.Module):
         The layers up to the first masked one, ``(n, n_features) -> (n, width)``.
     kept : Tensor of shape (n_members, m), int64
         The units of the first hidden layer that each member keeps.
-    members : StackedMembers
+    members : MemberwiseModule
         The layers from there on.
     """
 
-    def __init__(self, shared: nn.Module, kept: Tensor, members: StackedMembers) -> None:
+    def __init__(self, shared: nn.Module, kept: Tensor, members: nn.Module) -> None:
         super().__init__()
         self.shared = shared
         self.kept = kept

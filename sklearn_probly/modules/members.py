@@ -9,9 +9,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-# From this many multiplications a member on, the CPU is faster at one member after the other than
-# at batched products: what passes between the layers of one stays in its cache.
-LARGE_PRODUCT = 2**18
+# With more weights a member than this, the CPU is faster at one member after the other than at
+# batched products: what passes between the layers of one stays in its cache.
+LARGE_MEMBER = 2**10
 
 
 class StackedLinear(nn.Module):
@@ -39,20 +39,14 @@ class StackedLinear(nn.Module):
             return cls(weight, None)
         return cls(weight, torch.stack([layer.bias.detach() for layer in layers]))
 
-    def to_linear(self, member: int) -> nn.Linear:
-        """Return member number `member` as a plain layer with a copy of its weights."""
-        weight = self.weight.detach()[member]
-        layer = nn.utils.skip_init(
-            nn.Linear,
-            *weight.shape,
-            bias=self.bias is not None,
-            device=weight.device,
-            dtype=weight.dtype,
-        )
-        with torch.no_grad():
-            layer.weight.copy_(weight.T)
-            if self.bias is not None:
-                layer.bias.copy_(self.bias[member])
+    def to_linear(self, member: int, copy: bool = True) -> nn.Linear:
+        """Return member number `member` as a plain layer, with a copy or a view of its weights."""
+        weight = self.weight.detach()[member].T
+        bias = None if self.bias is None else self.bias.detach()[member]
+        layer = nn.Linear(len(self.weight[0]), len(weight), bias is not None, device="meta")
+        layer.weight = nn.Parameter(weight.contiguous() if copy else weight)
+        if bias is not None:
+            layer.bias = nn.Parameter(bias.clone() if copy else bias)
         return layer
 
     def forward(self, x: Tensor) -> Tensor:
@@ -62,12 +56,6 @@ class StackedLinear(nn.Module):
         if self.bias is None:
             return torch.bmm(x, self.weight)
         return torch.baddbmm(self.bias[:, None], x, self.weight)
-
-    def forward_member(self, x: Tensor, member: int) -> Tensor:
-        """Map rows ``(n, in)`` of one member to ``(n, out)``."""
-        if self.bias is None:
-            return x @ self.weight[member]
-        return torch.addmm(self.bias[member], x, self.weight[member])
 
     def extra_repr(self) -> str:
         """Return what `repr` shows between the brackets."""
@@ -142,24 +130,21 @@ class StackedMembers(IndependentMembers):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map ``(n, d)`` or ``(n_members, n, d)`` to logits ``(n_members, n, n_classes)``."""
-        if x.is_cpu and not torch.is_grad_enabled() and self._work(x) > LARGE_PRODUCT:
-            own = x if x.dim() == 3 else [x] * self.n_members
-            return torch.stack([self._forward_member(rows, m) for m, rows in enumerate(own)])
         return self.layers(x)
 
-    def _work(self, x: Tensor) -> int:
-        return x.shape[-2] * sum(p[0].numel() for p in self.parameters())
+    def for_prediction(self) -> nn.Module:
+        """Return plain members, to be called one after the other, where that is faster."""
+        parameters = list(self.parameters())
+        if parameters[0].is_cpu and sum(p[0].numel() for p in parameters) > LARGE_MEMBER:
+            members = [self.member(m, copy=False) for m in range(self.n_members)]
+            return MemberList(members, input_dim=2)
+        return self
 
-    def _forward_member(self, x: Tensor, member: int) -> Tensor:
-        for layer in self.layers:
-            x = layer.forward_member(x, member) if isinstance(layer, StackedLinear) else layer(x)
-        return x
-
-    def member(self, index: int) -> nn.Sequential:
-        """Return member number `index` as a plain network with a copy of its weights."""
+    def member(self, index: int, copy: bool = True) -> nn.Sequential:
+        """Return member number `index` as a plain network, with a copy or a view of its weights."""
         return nn.Sequential(
             *(
-                layer.to_linear(index) if isinstance(layer, StackedLinear) else layer
+                layer.to_linear(index, copy) if isinstance(layer, StackedLinear) else layer
                 for layer in self.layers
             )
         )
