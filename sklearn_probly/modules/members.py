@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -39,14 +40,14 @@ class StackedLinear(nn.Module):
             return cls(weight, None)
         return cls(weight, torch.stack([layer.bias.detach() for layer in layers]))
 
-    def to_linear(self, member: int, copy: bool = True) -> nn.Linear:
-        """Return member number `member` as a plain layer, with a copy or a view of its weights."""
+    def to_linear(self, member: int) -> nn.Linear:
+        """Return member number `member` as a plain layer with a copy of its weights."""
         weight = self.weight.detach()[member].T
         bias = None if self.bias is None else self.bias.detach()[member]
         layer = nn.Linear(len(self.weight[0]), len(weight), bias is not None, device="meta")
-        layer.weight = nn.Parameter(weight.contiguous() if copy else weight)
+        layer.weight = nn.Parameter(weight.clone(memory_format=torch.contiguous_format))
         if bias is not None:
-            layer.bias = nn.Parameter(bias.clone() if copy else bias)
+            layer.bias = nn.Parameter(bias.clone())
         return layer
 
     def forward(self, x: Tensor) -> Tensor:
@@ -133,18 +134,17 @@ class StackedMembers(IndependentMembers):
         return self.layers(x)
 
     def for_prediction(self) -> nn.Module:
-        """Return plain members, to be called one after the other, where that is faster."""
+        """Return the members to be called one after the other, where that is faster."""
         parameters = list(self.parameters())
         if parameters[0].is_cpu and sum(p[0].numel() for p in parameters) > LARGE_MEMBER:
-            members = [self.member(m, copy=False) for m in range(self.n_members)]
-            return MemberList(members, input_dim=2)
+            return MembersInTurn(self)
         return self
 
-    def member(self, index: int, copy: bool = True) -> nn.Sequential:
-        """Return member number `index` as a plain network, with a copy or a view of its weights."""
+    def member(self, index: int) -> nn.Sequential:
+        """Return member number `index` as a plain network with a copy of its weights."""
         return nn.Sequential(
             *(
-                layer.to_linear(index, copy) if isinstance(layer, StackedLinear) else layer
+                layer.to_linear(index) if isinstance(layer, StackedLinear) else layer
                 for layer in self.layers
             )
         )
@@ -158,6 +158,42 @@ class StackedMembers(IndependentMembers):
     def member_states(self) -> list[list[Tensor]]:
         """Return for each member the views of its weights."""
         return [[p.detach()[m] for p in self.parameters()] for m in range(self.n_members)]
+
+
+class MembersInTurn(nn.Module):
+    """Members of a stack at prediction, one after the other.
+
+    Parameters
+    ----------
+    stacked : StackedMembers
+        The members; their weights are not copied.
+    """
+
+    def __init__(self, stacked: StackedMembers) -> None:
+        super().__init__()
+        self._steps = [
+            [
+                partial(_linear, layer.weight[m], None if layer.bias is None else layer.bias[m])
+                if isinstance(layer, StackedLinear)
+                else layer
+                for layer in stacked.layers
+            ]
+            for m in range(stacked.n_members)
+        ]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map ``(n, d)`` or ``(n_members, n, d)`` to logits ``(n_members, n, n_classes)``."""
+        outputs = []
+        for m, steps in enumerate(self._steps):
+            rows = x if x.dim() == 2 else x[m]
+            for step in steps:
+                rows = step(rows)
+            outputs.append(rows)
+        return torch.stack(outputs)
+
+
+def _linear(weight: Tensor, bias: Tensor | None, x: Tensor) -> Tensor:
+    return x @ weight if bias is None else torch.addmm(bias, x, weight)
 
 
 class MemberList(IndependentMembers):
