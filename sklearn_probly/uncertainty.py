@@ -107,28 +107,37 @@ def cross_val_uncertainty(
     estimator : estimator instance
         As in `predict_uncertainty`, not necessarily fitted; it is cloned.
     X : array-like of shape (n_samples, ...)
-        Rows.
+        Rows: an array, a data frame, a list or a sparse matrix, whatever `estimator` takes.
     y : array-like of shape (n_samples,)
         Labels.
     kind : {"total", "aleatoric", "epistemic"} or None, default=None
-        Kind of uncertainty. None is the estimator's own default.
+        Kind of uncertainty. None is the estimator's own default, the first of its
+        `uncertainty_kinds_`.
     cv : int, cross-validation generator, iterable or None, default=None
-        As in :func:`sklearn.model_selection.cross_val_predict`: None is 5 folds, stratified for
-        classifiers. Each row must be in exactly one test fold.
+        As in :func:`sklearn.model_selection.cross_val_predict`: None is 5 folds, an int that many,
+        stratified for classifiers. Each row must be in exactly one test fold. For folds that need
+        groups, give the list of them: ``list(GroupKFold().split(X, y, groups))``.
     n_jobs : int or None, default=None
         Number of folds that are fitted at a time; None is 1, or that of the joblib context.
 
     Returns
     -------
     uncertainty : ndarray of shape (n_samples,)
-        Out-of-fold uncertainties, float64. Those of different folds come from different models.
+        Out-of-fold uncertainties, float64, in the order and number of the rows of `X`, higher where
+        less sure, in the unit that the estimator names in `uncertainty_units_`. Those of different
+        folds come from different models.
 
     Raises
     ------
     ValueError
-        If a row is in no test fold or in several.
+        If a row is in no test fold or in several, if a fold names a row that there is not, if `X`
+        and `y` differ in length, or if the estimator does not define `kind`.
     TypeError
         If `estimator` neither has `predict_uncertainty` nor holds an estimator that does.
+
+    See Also
+    --------
+    predict_uncertainty : The uncertainty of rows by an estimator that is fitted.
 
     Examples
     --------
@@ -142,13 +151,7 @@ def cross_val_uncertainty(
     """
     X, y = indexable(X, y)
     folds = list(check_cv(cv, y, classifier=is_classifier(estimator)).split(X, y))
-    times = np.bincount(np.concatenate([test for _, test in folds]), minlength=len(y))
-    if (times != 1).any():
-        row = int(np.argmax(times != 1))
-        raise ValueError(
-            f"Each row must be in exactly one test fold of cv; row {row} is in {times[row]}. Use a "
-            "partition, such as StratifiedKFold."
-        )
+    _check_partition(folds, len(y))
     parts = Parallel(n_jobs=n_jobs)(
         delayed(_fit_and_predict)(clone(estimator), X, y, train, test, kind)
         for train, test in folds
@@ -157,6 +160,20 @@ def cross_val_uncertainty(
     for (_, test), part in zip(folds, parts, strict=True):
         uncertainty[test] = part
     return uncertainty
+
+
+def _check_partition(folds: list[tuple[Any, Any]], n_samples: int) -> None:
+    """Raise unless each row is in exactly one test fold."""
+    tested = np.concatenate([np.empty(0, dtype=int), *(test for _, test in folds)])
+    rows = np.arange(n_samples)
+    if not np.array_equal(np.sort(tested), rows):
+        found, times = np.unique(tested, return_counts=True)
+        raise ValueError(
+            f"Each of the {n_samples} rows must be in exactly one test fold of cv; "
+            f"{len(np.setdiff1d(rows, found))} are in none, {(times > 1).sum()} in several, and "
+            f"{len(np.setdiff1d(found, rows))} of its row numbers are not from 0 to "
+            f"{n_samples - 1}. Use a partition, such as StratifiedKFold."
+        )
 
 
 def _fit_and_predict(

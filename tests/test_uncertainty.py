@@ -12,6 +12,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (
     GridSearchCV,
+    GroupKFold,
     KFold,
     RandomizedSearchCV,
     ShuffleSplit,
@@ -231,10 +232,65 @@ def test_out_of_fold_takes_frames_names_kinds_and_lists_of_folds():
     assert np.isfinite(got).all()
 
 
-def test_out_of_fold_refuses_what_is_no_partition():
-    with pytest.raises(ValueError, match=r"exactly one test fold of cv; row \d+ is in 0"):
-        cross_val_uncertainty(Unsure(), X, Y, cv=ShuffleSplit(1, random_state=0))
+def test_out_of_fold_is_out_of_fold():
+    """A model that is unsure of just those rows which it was not trained on is unsure of all."""
+
+    class Memory(Unsure):
+        def fit(self, X, y):
+            self.seen_ = {row.tobytes() for row in X}
+            return super().fit(X, y)
+
+        def predict_uncertainty(self, X, kind="total"):
+            return np.array([row.tobytes() not in self.seen_ for row in X], dtype=float)
+
+    rows = np.arange(60.0).reshape(30, 2)
+    assert cross_val_uncertainty(Memory(), rows, np.arange(30) % 2).min() == 1
+    assert predict_uncertainty(Memory().fit(rows, np.arange(30) % 2), rows).max() == 0
+
+
+def test_out_of_fold_takes_groups_as_folds_searches_and_shapes():
+    groups = np.arange(len(X)) % 7
+    folds = list(GroupKFold(3).split(X, Y, groups))
+    got = cross_val_uncertainty(search(Unsure()), X, Y.tolist(), cv=folds)
+    for train, test in folds:
+        means = X[train, 0].mean()
+        np.testing.assert_allclose(got[test], 3 * np.abs(X[test, 0] - means))
+    images = X[:, :, np.newaxis, np.newaxis]
+    flat = make_pipeline(FunctionTransformer(lambda X: X.reshape(len(X), -1)), Unsure())
+    np.testing.assert_array_equal(
+        cross_val_uncertainty(flat, images, Y), cross_val_uncertainty(Unsure(), X, Y)
+    )
+
+
+def test_out_of_fold_leaves_a_fitted_estimator_alone():
+    fitted = Unsure().fit(X[:20], Y[:20])
+    before = fitted.mean_
+    cross_val_uncertainty(fitted, X, Y)
+    assert fitted.mean_ == before
+
+
+EVERY = np.arange(len(X))
+
+
+@pytest.mark.parametrize(
+    ("cv", "message"),
+    [
+        (ShuffleSplit(1, test_size=15, random_state=0), "135 are in none, 0 in several, and 0 of"),
+        ([], "150 are in none, 0 in several"),
+        ([(EVERY, EVERY), (EVERY, EVERY[:4])], "0 are in none, 4 in several, and 0 of"),
+        ([(EVERY, np.arange(151))], "0 are in none, 0 in several, and 1 of its row numbers"),
+        ([(EVERY, EVERY - 150)], "150 are in none, 0 in several, and 150 of its row numbers"),
+    ],
+)
+def test_out_of_fold_refuses_what_is_no_partition(cv, message):
+    with pytest.raises(ValueError, match=f"Each of the 150 rows .* {message}.*Use a partition"):
+        cross_val_uncertainty(Unsure(), X, Y, cv=cv)
+
+
+def test_bad_input_of_out_of_fold():
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         cross_val_uncertainty(Unsure(), X, Y[:5])
+    with pytest.raises(ValueError, match="no aleatoric; it has"):
+        cross_val_uncertainty(Unsure(), X, Y, kind="aleatoric")
     with pytest.raises(TypeError, match="No estimator with predict_uncertainty"):
         cross_val_uncertainty(LogisticRegression(), X, Y)

@@ -32,7 +32,9 @@ def expected_calibration_error(
     n_bins : int, default=15
         Number of bins, >= 1.
     strategy : {"uniform", "quantile"}, default="uniform"
-        Bins of equal width, ``((b - 1) / n_bins, b / n_bins]``, or of equal numbers of rows.
+        Bins of equal width, ``((b - 1) / n_bins, b / n_bins]``, or of equal numbers of rows. Rows
+        of equal confidence count with their mean accuracy, so that the order of rows is of no
+        matter where such rows come into different bins.
     labels : array-like of shape (n_classes,), default=None
         All labels; None is those in `y_true`.
 
@@ -44,8 +46,8 @@ def expected_calibration_error(
     Raises
     ------
     ValueError
-        If shapes do not fit, probabilities are outside [0, 1] or rows do not sum to 1, if `y_true`
-        holds other labels than `labels`, or a parameter is out of range.
+        If there are no rows, shapes do not fit, probabilities are outside [0, 1] or rows do not
+        sum to 1, if `y_true` holds other labels than `labels`, or a parameter is out of range.
 
     References
     ----------
@@ -59,11 +61,13 @@ def expected_calibration_error(
     >>> round(expected_calibration_error([1, 0, 1, 1], proba, n_bins=10), 3)
     0.065
     """
-    if not isinstance(n_bins, Integral) or n_bins < 1:
+    if not isinstance(n_bins, Integral) or isinstance(n_bins, bool) or n_bins < 1:
         raise ValueError(f"n_bins must be an int >= 1; got {n_bins!r}.")
     if strategy not in ("uniform", "quantile"):
         raise ValueError(f"strategy must be 'uniform' or 'quantile'; got {strategy!r}.")
     true = np.asarray(column_or_1d(y_true))
+    if len(true) == 0:
+        raise ValueError("y_true must have at least one sample; got 0.")
     classes = unique_labels(true) if labels is None else np.unique(np.asarray(labels))
     unknown = np.setdiff1d(true, classes)
     if len(unknown):
@@ -71,11 +75,13 @@ def expected_calibration_error(
     proba = _check_proba(y_proba, len(classes))
     check_consistent_length(true, proba)
     confidence = proba.max(axis=1)
-    right = classes[proba.argmax(axis=1)] == true
+    right = (classes[proba.argmax(axis=1)] == true).astype(float)
     if strategy == "uniform":
         # Rounding must not put a confidence of b / n_bins in the bin above.
         bins = np.clip(np.ceil(confidence * n_bins - 1e-9).astype(int), 1, n_bins) - 1
     else:
+        _, block = np.unique(confidence, return_inverse=True)
+        right = (np.bincount(block, weights=right) / np.bincount(block))[block]
         bins = np.empty(len(true), dtype=int)
         bins[np.argsort(confidence, kind="stable")] = np.arange(len(true)) * n_bins // len(true)
     gaps = np.bincount(bins, weights=right - confidence, minlength=n_bins)
@@ -91,6 +97,12 @@ def _check_proba(y_proba: ArrayLike, n_classes: int) -> NDArray[np.float64]:
             f"y_proba must have a column for each of the {n_classes} labels; got shape "
             f"{np.shape(y_proba)}. Give all labels as labels if y_true lacks some."
         )
-    if not ((proba >= 0).all() and np.allclose(proba.sum(axis=1), 1, atol=1e-4)):
-        raise ValueError("Each row of y_proba must hold numbers >= 0 that sum to 1.")
+    good = (proba >= 0).all(axis=1) & (np.abs(proba.sum(axis=1) - 1) <= 1e-4)
+    if not good.all():
+        row = int(np.argmin(good))
+        raise ValueError(
+            "Each row of y_proba must hold numbers >= 0 that sum to 1 (of one dimension, a number "
+            f"in [0, 1]); got {np.asarray(y_proba)[row].tolist()} at row {row}. Pass "
+            "probabilities, as predict_proba returns, not logits or percentages."
+        )
     return proba

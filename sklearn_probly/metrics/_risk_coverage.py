@@ -30,7 +30,9 @@ def area_under_risk_coverage(
         Uncertainty of each prediction in any unit, higher where less sure; finite. Only its order
         matters. Rows of equal uncertainty count with their mean error, as if in random order.
     sample_weight : array-like of shape (n_samples,), default=None
-        How many rows each stands for, >= 0: a weight of 3 is three equal rows.
+        How many rows each stands for, >= 0, one of them > 0: a weight of 3 gives what three
+        equal rows give. As weights are numbers of rows, three times all of them is another value,
+        that of three times the rows; weights that are no integers go on smoothly in between.
 
     Returns
     -------
