@@ -210,8 +210,6 @@ class BaseTorchClassifier(
         with torch.autocast(fit.device.type, enabled=False), self._generator_of_own_code(fit):
             net = self._fit_phases(fit)
         if net.interrupted_:
-            if not net.history:
-                raise KeyboardInterrupt
             warnings.warn(
                 f"Training interrupted after {len(net.history)} epochs; the model is usable.",
                 stacklevel=3,
@@ -315,7 +313,6 @@ class BaseTorchClassifier(
         module: nn.Module,
         criterion: type[MemberLoss],
         *,
-        stop_accuracy: float | None = None,
         lr_name: str = "lr",
         **net_params: Any,
     ) -> MemberNet:
@@ -329,11 +326,11 @@ class BaseTorchClassifier(
         """
         params = self._net_params({"lr": getattr(self, lr_name), **net_params})
         if fit.single_pass:
-            params["max_epochs"], stop_accuracy = 1, None
+            params["max_epochs"] = 1
         net = fit.net
         if net is None or not net.goes_on_with(params, fit.device):
             net = MemberNet.with_params(module, criterion, params, fit)
-        stopping = Stopping(module, self.n_iter_no_change, self.tol, stop_accuracy)
+        stopping = Stopping(module, self.n_iter_no_change, self.tol, self.stop_accuracy)
         return net.fit_phase(fit, phase, stopping, lr_name)
 
     def _net_params(self, of_phase: dict[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ class Rows(Dataset):
     X : Tensor of shape (n_total, *features)
         The whole table.
     y : Tensor of shape (n_total,)
-        Targets: class indices, int64.
+        Class indices, int64; in a phase of regression, numbers.
     weight : Tensor of shape (n_total,) or (n_members, n_total), or None
         Row weights, each member's own if there are two axes; None is 1 for every row.
     index : Tensor of shape (n,), int64, or None

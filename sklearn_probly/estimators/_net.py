@@ -85,7 +85,7 @@ class MemberNet(ClassifierMixin, NeuralNet):
     def fit_phase(
         self, fit: FitContext, phase: str, stopping: Stopping, lr_name: str = "lr"
     ) -> MemberNet:
-        """Train the initialised net; after a Ctrl-C, `interrupted_` is True.
+        """Train the initialised net; after a Ctrl-C, an epoch or more in, `interrupted_` is True.
 
         Raises
         ------
@@ -106,6 +106,8 @@ class MemberNet(ClassifierMixin, NeuralNet):
             self.interrupted_ = True
             if self.history and "member_active" not in self.history[-1]:
                 del self.history[-1]  # the epoch that was cut short
+            if not self.history:
+                raise  # nothing was learned
         finally:
             stopping.restore()
             self.module_.eval()

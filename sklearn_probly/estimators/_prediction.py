@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
+from ..modules.members import MemberwiseModule
 from ._net import MemberNet
 from ._random import borrowed_global_generator
 from ._validation import FLOATS, check_ndim, to_tensor
@@ -45,7 +46,7 @@ class PredictionMixin:
         """
 
     @property
-    def module_(self) -> nn.Module:
+    def module_(self) -> MemberwiseModule:
         """The trained `torch.nn.Module`."""
         return self.net_.module_
 
@@ -192,10 +193,10 @@ class PredictionMixin:
 
         Chunks are converted one at a time: no copy of `X` is made.
         """
-        module, seed, dtype = self.module_, self.net_.own_seed_, self._weights_dtype()
-        device = next(module.parameters()).device
+        seed, dtype = self.net_.own_seed_, self._weights_dtype()
+        device = next(self.module_.parameters()).device
         with torch.inference_mode():
-            module = module.for_prediction()  # type: ignore[operator]
+            module = self.module_.for_prediction()
         for start in range(0, len(X), self.batch_size):
             rows = slice(start, min(start + self.batch_size, len(X)))
             with (

@@ -188,25 +188,24 @@ class BatchEnsembleClassifier(BaseEnsembleClassifier):
         return self.pretrain_epochs + self.max_epochs
 
     def _fit_phases(self, fit: FitContext) -> MemberNet:
-        pretrained = self.pretrain_epochs and not fit.single_pass
+        pretrained = self.pretrain_epochs > 0 and not fit.single_pass
         groups: dict[str, Any] = {}
         if "weight_decay" in inspect.signature(self.optimizer).parameters:
             groups["optimizer__param_groups"] = [("*.[rs]", {"weight_decay": 0.0})]
         return self._train(
             fit,
             "members",
-            fit.former or self._members(fit),
+            fit.former or self._members(fit, pretrained),
             MemberCrossEntropy,
             lr_name="finetune_lr" if pretrained else "lr",
-            stop_accuracy=self.stop_accuracy,
             **groups,
         )
 
-    def _members(self, fit: FitContext) -> BatchEnsemble:
+    def _members(self, fit: FitContext, pretrained: bool) -> BatchEnsemble:
         backbone = self._independent_members(fit, 1)
         scaling = Scaling(self.scaling_init, self.r_mean, self.r_std, self.s_mean, self.s_std)
         generator = fit.streams.torch("factors")
-        if self.pretrain_epochs and not fit.single_pass:
+        if pretrained:
             self._pretrain(fit, backbone)
         network, rows = backbone.member(0), fit.train.X[:2]
         return BatchEnsemble(network, rows, self.num_members, scaling, generator).to(fit.device)
@@ -219,7 +218,6 @@ class BatchEnsembleClassifier(BaseEnsembleClassifier):
             MemberCrossEntropy,
             max_epochs=self.pretrain_epochs,
             callbacks=None,
-            stop_accuracy=self.stop_accuracy,
         )
         if net.interrupted_:
             raise KeyboardInterrupt

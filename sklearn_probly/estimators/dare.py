@@ -159,5 +159,4 @@ class DAREEnsembleClassifier(BaseEnsembleClassifier):
             AntiRegularizedCrossEntropy,
             criterion__threshold=self.threshold,
             criterion__reg_weight=self.reg_weight,
-            stop_accuracy=self.stop_accuracy,
         )

@@ -220,13 +220,7 @@ class DEUPClassifier(BaseTorchClassifier):
             )
             for network, (kept, _) in zip(networks, folds, strict=True)
         ]
-        # The errors are those of the networks of the folds, if there are any.
-        examples = [
-            self._examples(fit, train, classifier, held_out, fold)
-            for fold, (classifier, (_, held_out)) in enumerate(zip(classifiers, folds, strict=True))
-            if len(held_out)
-        ]
-        error_rows = Rows(*(torch.cat(parts) for parts in zip(*examples, strict=True)))
+        error_rows = self._error_rows(fit, train, classifiers, folds)
         error_net = self._train_error_head(fit, error_rows)
         predictor = ErrorPredictor(classifiers[0], error_net.module_)
         net.replace_module(predictor.eval().requires_grad_(False))
@@ -267,39 +261,40 @@ class DEUPClassifier(BaseTorchClassifier):
             members,
             MemberCrossEntropy,
             criterion__reduction="sum",
-            stop_accuracy=self.stop_accuracy,
         )
-        if net.interrupted_ and not net.history:
-            raise KeyboardInterrupt
         return net, [members.member(m) for m in range(len(folds))]
 
-    def _examples(
+    def _error_rows(
         self,
         fit: FitContext,
         train: Rows,
-        classifier: FeaturisedNetwork,
-        held_out: Tensor,
-        fold: int,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return features, log10 errors and weights of rows not trained on, and of foreign rows."""
+        classifiers: list[FeaturisedNetwork],
+        folds: list[tuple[Tensor, Tensor]],
+    ) -> Rows:
+        """Return features and log10 errors of rows not trained on, and of foreign rows."""
+        least, most = train.X.amin(0), train.X.amax(0)
 
-        def chunks() -> Iterator[tuple[Tensor, Tensor]]:
+        def chunks(held_out: Tensor, fold: int) -> Iterator[tuple[Tensor, Tensor]]:
             for index in held_out.split(CHUNK):
                 yield train.X[index], train.y[index]
             if self.ood_augmentation is None:
                 return
             generator = fit.streams.torch("foreign rows", fold, device=fit.device)
-            least, most = train.X.amin(0), train.X.amax(0)
             for index in held_out.split(CHUNK):
                 share = torch.empty_like(train.X[index]).uniform_(generator=generator)
                 y = torch.empty_like(index).random_(fit.n_classes, generator=generator)
                 yield torch.lerp(least, most, share), y
 
-        inputs, targets = classifier.examples(chunks())
-        weight = torch.ones_like(targets)
-        if train.weight is not None:
-            weight[: len(held_out)] = train.weight[held_out]
-        return inputs, targets, weight
+        parts = []
+        for fold, (classifier, (_, held_out)) in enumerate(zip(classifiers, folds, strict=True)):
+            if not len(held_out):
+                continue  # the classifier, where the networks of folds give the errors
+            inputs, targets = classifier.examples(chunks(held_out, fold))
+            weight = torch.ones_like(targets)
+            if train.weight is not None:
+                weight[: len(held_out)] = train.weight[held_out]
+            parts.append((inputs, targets, weight))
+        return Rows(*(torch.cat(part) for part in zip(*parts, strict=True)))
 
     def _train_error_head(self, fit: FitContext, rows: Rows) -> MemberNet:
         head = mlp(
@@ -309,7 +304,7 @@ class DEUPClassifier(BaseTorchClassifier):
             generator=fit.streams.torch("error head"),
             dtype=FLOATS[self.dtype][1],
         )
-        net = self._train(
+        return self._train(
             replace(fit, train=rows, valid=None),
             "error head",
             StackedMembers.from_members([head]),
@@ -321,9 +316,6 @@ class DEUPClassifier(BaseTorchClassifier):
             batch_size=self.error_batch_size,
             callbacks=None,
         )
-        if net.interrupted_ and not net.history:
-            raise KeyboardInterrupt
-        return net
 
     def _predict_chunk(
         self, module: nn.Module, rows: Tensor, kind: str | None

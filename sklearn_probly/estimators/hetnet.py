@@ -171,7 +171,6 @@ class HetNetClassifier(PartialFitClassifier):
             "network",
             fit.former or self._noisy_network(fit),
             MemberCrossEntropy,
-            stop_accuracy=self.stop_accuracy,
         )
 
     def _noisy_network(self, fit: FitContext) -> HeteroscedasticNetwork:

@@ -147,7 +147,6 @@ class MasksemblesClassifier(BaseEnsembleClassifier):
             "network",
             fit.former or self._masked_network(fit),
             MemberCrossEntropy,
-            stop_accuracy=self.stop_accuracy,
         )
 
     def _masked_network(self, fit: FitContext) -> Masksembles:

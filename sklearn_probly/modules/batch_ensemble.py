@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from .conversion import check_converted, convert_layers, is_plain_sequence
-from .members import MemberwiseModule, StackedLinear, StackedMembers
+from .members import MemberwiseModule, StackedLinear, StackedMembers, batched_linear
 
 
 class Scaling(NamedTuple):
@@ -94,11 +94,7 @@ class BatchEnsembleLinear(nn.Module):
         # The product with merged weights is cheaper than scaling inputs and outputs from
         # in out / (in + out) rows on, and the first layer needs no gradient of its inputs.
         rows = x.reshape(len(self.r), -1, x.shape[-1])
-        weight = self.merged_weight()
-        if self.bias is None:
-            out = torch.bmm(rows, weight)
-        else:
-            out = torch.baddbmm(self.bias[:, None], rows, weight)
+        out = batched_linear(rows, self.merged_weight(), self.bias)
         return out.reshape(*x.shape[:-1], -1)
 
     def merged_weight(self) -> Tensor:

@@ -148,20 +148,17 @@ class ScaledFeatures(nn.Module):
 
     def __init__(self, features: Sequence[Any]) -> None:
         super().__init__()
-        made = [_make(spec) for spec in features]
-        # Modules move and are saved with the network; other objects are only kept.
-        self.modules_ = nn.ModuleDict(
-            {str(i): f for i, f in enumerate(made) if isinstance(f, nn.Module)}
-        )
-        self.objects = {i: f for i, f in enumerate(made) if not isinstance(f, nn.Module)}
-        self.register_buffer("least", torch.zeros(len(made), dtype=torch.float64))
-        self.register_buffer("range", torch.ones(len(made), dtype=torch.float64))
+        self.features = [_make(spec) for spec in features]
+        # Those that are modules move and are saved with the network; others are only kept.
+        self.registered = nn.ModuleList(f for f in self.features if isinstance(f, nn.Module))
+        self.register_buffer("least", torch.zeros(len(self.features), dtype=torch.float64))
+        self.register_buffer("range", torch.ones(len(self.features), dtype=torch.float64))
 
     def fit(
         self, rows: Encoded, y: Tensor, head: nn.Linear, generator: torch.Generator
     ) -> ScaledFeatures:
         """Fit all features to training rows, and how they are scaled."""
-        for feature in self._all():
+        for feature in self.features:
             feature.fit(rows, y, head, generator)
         values = self._values(rows)
         least, most = values.amin(0), values.amax(0)
@@ -173,13 +170,9 @@ class ScaledFeatures(nn.Module):
         scaled = (self._values(rows) - self.least) / self.range
         return scaled.clamp(-MAX_FEATURE, MAX_FEATURE).to(rows.hidden.dtype)
 
-    def _all(self) -> list[Any]:
-        n = len(self.modules_) + len(self.objects)
-        return [self.objects[i] if i in self.objects else self.modules_[str(i)] for i in range(n)]
-
     def _values(self, rows: Encoded) -> Tensor:
         columns = []
-        for feature in self._all():
+        for feature in self.features:
             values = torch.as_tensor(feature.transform(rows), device=rows.hidden.device).double()
             if values.shape != (len(rows.hidden),) or not bool(values.isfinite().all()):
                 raise ValueError(

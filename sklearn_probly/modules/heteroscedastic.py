@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import torch
 from torch import Tensor, nn
@@ -203,7 +204,7 @@ def log_expected_sigmoid(mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor
     # Each branch gets harmless numbers where it is not used, so that its gradients stay finite.
     small = torch.where(narrow, variance, 1.0).clamp(min=1e-30).sqrt()
     large = torch.where(narrow, 1.0, variance).sqrt()
-    nodes, log_weights = (t.to(mean.device) for t in _gauss_hermite(32))
+    nodes, log_weights = mean.new_tensor(_gauss_hermite(32))
     gap = mean[:, None] + small[:, None] * nodes
     steps = torch.arange(-80, 81, dtype=torch.float64, device=mean.device) * 0.5
     log_density = math.log(0.5) + functional.logsigmoid(steps) + functional.logsigmoid(-steps)
@@ -220,8 +221,12 @@ def log_expected_sigmoid(mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor
     return log_mean(1), log_mean(-1)
 
 
-def _gauss_hermite(n: int) -> tuple[Tensor, Tensor]:
-    """Return nodes and log weights for the standard normal law, from the Jacobi matrix."""
+@cache
+def _gauss_hermite(n: int) -> tuple[list[float], list[float]]:
+    """Return nodes and log weights for the standard normal law, from the Jacobi matrix.
+
+    Plain numbers, as tensors would keep the gradient mode of the first call.
+    """
     beside = torch.arange(1, n, dtype=torch.float64).sqrt()
     nodes, vectors = torch.linalg.eigh(torch.diag(beside, 1) + torch.diag(beside, -1))
-    return nodes, vectors[0].square().log()
+    return nodes.tolist(), vectors[0].square().log().tolist()

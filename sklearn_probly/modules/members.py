@@ -54,14 +54,27 @@ class StackedLinear(nn.Module):
         """Map ``(n, in)`` or ``(n_members, n, in)`` to ``(n_members, n, out)``."""
         if x.dim() == 2:  # a view: the rows are shared, not copied
             x = x.expand(len(self.weight), -1, -1)
-        if self.bias is None:
-            return torch.bmm(x, self.weight)
-        return torch.baddbmm(self.bias[:, None], x, self.weight)
+        return batched_linear(x, self.weight, self.bias)
 
     def extra_repr(self) -> str:
         """Return what `repr` shows between the brackets."""
         n_members, in_features, out_features = self.weight.shape
         return f"n_members={n_members}, in_features={in_features}, out_features={out_features}"
+
+
+def batched_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Return the linear map of each member on its rows, ``(n_members, n, out)``.
+
+    Parameters
+    ----------
+    x : Tensor of shape (n_members, n, in)
+        Rows.
+    weight : Tensor of shape (n_members, in, out)
+        Weights.
+    bias : Tensor of shape (n_members, out) or None
+        Biases.
+    """
+    return torch.bmm(x, weight) if bias is None else torch.baddbmm(bias[:, None], x, weight)
 
 
 class MemberwiseModule(nn.Module):
