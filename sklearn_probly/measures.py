@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Decomposition", "decompose", "decompose_moments", "entropy"]
+__all__ = ["Decomposition", "dare_score", "decompose", "decompose_moments", "entropy"]
 
 _TOLERANCE = 1e-3  # forgives the rounding of float16 and float32 probabilities
 
@@ -198,6 +198,68 @@ def decompose_moments(
     epistemic = total - np.clip(h, 0.0, total)
     # The second difference, unlike h itself, makes the parts add up to the total to the last bit.
     return Decomposition(total, total - epistemic, epistemic)
+
+
+def dare_score(member_logits: ArrayLike, ddof: int = 1) -> NDArray[np.float64]:
+    r"""Score how foreign samples are to an anti-regularized ensemble, from its logits.
+
+    .. math:: \frac1M \sum_m \lVert h_m - K e_{\arg\max h_m} \rVert^2
+        + \sum_k \mathrm{Var}_m(h_{mk})
+
+    How far the members' logits are from a one-hot code of height K, plus how far they disagree
+    [1]_. The first part presumes members trained by squared error to that code. Those of
+    `DAREEnsembleClassifier` are trained by cross-entropy, whose logits have no such height: for
+    them, and for any ensemble of probabilities, the epistemic part of :func:`decompose` is the
+    measure to use.
+
+    Parameters
+    ----------
+    member_logits : array-like of shape (n_members, n_samples, n_classes)
+        Finite logits of each member.
+    ddof : {0, 1}, default=1
+        The variance divides by ``n_members - ddof``: 1 is the unbiased one.
+
+    Returns
+    -------
+    score : ndarray of shape (n_samples,)
+        Float64, >= 0; higher is more foreign. In squared units of the logits.
+
+    Raises
+    ------
+    ValueError
+        If `member_logits` is not finite, does not have three axes, has no class or not more than
+        `ddof` members, or if `ddof` is neither 0 nor 1.
+
+    See Also
+    --------
+    decompose : From probabilities, in units of information.
+
+    References
+    ----------
+    .. [1] A. de Mathelin, F. Deheeger, M. Mougeot, N. Vayatis. "Deep Anti-Regularized Ensembles
+       provide reliable out-of-distribution uncertainty quantification". arXiv 2304.04042, 2023.
+
+    Examples
+    --------
+    The first member is at the code of the first class; the second is not, and differs from it:
+
+    >>> from sklearn_probly.measures import dare_score
+    >>> dare_score([[[3.0, 0.0, 0.0]], [[2.0, 1.0, 0.0]]])
+    array([2.])
+    """
+    h = np.asarray(member_logits, dtype=np.float64)
+    if ddof not in (0, 1):
+        raise ValueError(f"ddof must be 0 or 1; got {ddof!r}.")
+    if h.ndim != 3 or len(h) <= ddof or h.shape[2] == 0:
+        raise ValueError(
+            "member_logits must have shape (n_members, n_samples, n_classes) with more than "
+            f"ddof={ddof} members and at least one class; got shape {h.shape}."
+        )
+    if not np.isfinite(h).all():
+        raise ValueError(f"member_logits must be finite; got {h[~np.isfinite(h)][0]:g}.")
+    n_classes = h.shape[2]
+    code = n_classes * np.eye(n_classes)[h.argmax(axis=2)]
+    return np.square(h - code).sum(axis=2).mean(axis=0) + h.var(axis=0, ddof=ddof).sum(axis=1)
 
 
 def _log(x: ArrayLike, base: float) -> NDArray[np.float64]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from sklearn_probly.measures import decompose, decompose_moments, entropy
+from sklearn_probly.measures import dare_score, decompose, decompose_moments, entropy
 
 
 @st.composite
@@ -187,3 +187,33 @@ def test_input_is_not_changed():
     before = members.copy()
     decompose(members)
     np.testing.assert_array_equal(members, before)
+
+
+@pytest.mark.parametrize(("ddof", "expected"), [(1, 2.0), (0, 1.5)])
+def test_dare_score_by_hand(ddof, expected):
+    """Fit 1.0 and dispersion 1.0, or 0.5 with the variance of the population."""
+    logits = np.array([(3.0, 0, 0), (2, 1, 0)])[:, None]
+    assert dare_score(logits, ddof) == pytest.approx([expected])
+    together = np.concatenate([logits, logits[:, :, ::-1]], axis=1)  # classes the other way round
+    assert dare_score(together, ddof) == pytest.approx([expected] * 2)
+
+
+def test_dare_score_is_nil_at_the_code():
+    code = np.broadcast_to(3 * np.eye(3), (4, 3, 3))
+    assert (dare_score(code) == 0).all()
+    assert dare_score(code[:1], ddof=0) == pytest.approx(0)
+
+
+@pytest.mark.parametrize(
+    ("logits", "ddof", "match"),
+    [
+        (np.zeros((2, 3)), 1, r"got shape \(2, 3\)"),
+        (np.zeros((1, 3, 2)), 1, "more than ddof=1 members"),
+        (np.zeros((2, 3, 0)), 1, "at least one class"),
+        (np.full((2, 1, 2), np.nan), 1, "finite; got nan"),
+        (np.zeros((3, 3, 2)), 2, "ddof must be 0 or 1; got 2"),
+    ],
+)
+def test_dare_score_refuses(logits, ddof, match):
+    with pytest.raises(ValueError, match=match):
+        dare_score(logits, ddof)

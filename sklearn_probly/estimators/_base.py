@@ -32,6 +32,7 @@ from ._random import Streams, borrowed_global_generator
 from ._stopping import Stopping
 from ._validation import (
     FLOATS,
+    check_callbacks,
     check_hidden_layer_sizes,
     check_training_rows,
     check_validation_rows,
@@ -53,7 +54,7 @@ class BaseTorchClassifier(
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "hidden_layer_sizes": ["array-like"],
+        "hidden_layer_sizes": "no_validation",  # check_hidden_layer_sizes says more
         "activation": [StrOptions(set(ACTIVATIONS))],
         "dropout": [Interval(Real, 0, 1, closed="left")],
         "module": [None, callable],
@@ -233,6 +234,7 @@ class BaseTorchClassifier(
         self._validate_params()
         self._check_skorch_params()
         check_hidden_layer_sizes(self.hidden_layer_sizes)
+        check_callbacks(self.callbacks)
         if former is not None:
             for name, value in self._structure().items():
                 if value != former.structure_.get(name):

@@ -48,11 +48,13 @@ class PredictionMixin:
     @property
     def module_(self) -> MemberwiseModule:
         """The trained `torch.nn.Module`."""
+        check_is_fitted(self)
         return self.net_.module_
 
     @property
     def history_(self) -> Any:
         """Skorch's history of the main phase."""
+        check_is_fitted(self)
         return self.net_.history
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:

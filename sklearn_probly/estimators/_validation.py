@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
+from skorch.callbacks import Callback
 from torch import Tensor
 
 from ._data import Rows, stratified_split
@@ -23,12 +24,30 @@ AUTO_EARLY_STOPPING_ROWS = 10_000
 FLOATS = {"float32": (np.float32, torch.float32), "float64": (np.float64, torch.float64)}
 
 
-def check_hidden_layer_sizes(sizes: Iterable[int]) -> None:
-    """Raise ValueError unless every width is an int >= 1."""
+def check_hidden_layer_sizes(sizes: Any) -> None:
+    """Raise ValueError unless there is a sequence of widths, each an int >= 1."""
+    if not isinstance(sizes, Sequence | np.ndarray) or isinstance(sizes, str):
+        hint = f" Use ({sizes},) for one hidden layer." if isinstance(sizes, Integral) else ""
+        raise ValueError(f"hidden_layer_sizes must be a sequence of ints; got {sizes!r}.{hint}")
     for size in sizes:
         if not isinstance(size, Integral) or isinstance(size, bool) or size < 1:
             raise ValueError(
                 f"Each item of hidden_layer_sizes must be an int >= 1; got {size!r} in {sizes!r}."
+            )
+
+
+def check_callbacks(callbacks: Iterable[Any] | None) -> None:
+    """Raise ValueError unless each item is what skorch takes as a callback."""
+    for item in callbacks or ():
+        named = isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str)
+        callback = item[1] if named else item
+        if not isinstance(callback, Callback) and not (
+            isinstance(callback, type) and issubclass(callback, Callback)
+        ):
+            raise ValueError(
+                "Each item of callbacks must be a skorch.callbacks.Callback or a pair (name, "
+                f"callback); got {item!r}. Make a subclass of Callback with a method such as "
+                "on_epoch_end."
             )
 
 

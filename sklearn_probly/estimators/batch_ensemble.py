@@ -101,7 +101,8 @@ class BatchEnsembleClassifier(BaseEnsembleClassifier):
     callbacks : list, default=None
         skorch callbacks. They are copied in `fit`; the ones used are in ``net_.callbacks_``.
     **skorch_params : dict
-        skorch's ``prefix__name`` parameters, as ``optimizer__weight_decay=1e-4``.
+        skorch's ``prefix__name`` parameters, as ``optimizer__weight_decay=1e-4``, with the prefixes
+        ``callbacks``, ``criterion``, ``iterator_train``, ``module`` and ``optimizer``.
 
     Attributes
     ----------
@@ -118,7 +119,9 @@ class BatchEnsembleClassifier(BaseEnsembleClassifier):
     module_ : torch.nn.Module
         The trained members, ``(n, n_features) -> (num_members, n, n_classes)``.
     history_ : skorch.history.History
-        Losses (nats) and accuracies of each epoch.
+        For each epoch ``train_loss`` and ``valid_loss`` (nats) and ``train_accuracy``, means over
+        the members, and each member's own as ``member_train_loss`` and so on; ``member_active``
+        tells which were still training.
     uncertainty_kinds_ : tuple of str
         ``("total", "aleatoric", "epistemic")``.
     uncertainty_units_ : dict

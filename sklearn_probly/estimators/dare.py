@@ -22,7 +22,11 @@ class DAREEnsembleClassifier(BaseEnsembleClassifier):
     weights are also pushed outward, by the gradient of
     :math:`-\frac1d \sum_k \log(\theta_k^2 + \epsilon)`: directions that the data leave free
     grow, so that members disagree away from the data [1]_. Weight decay works against it.
-    ``reg_weight=0`` is a plain deep ensemble.
+    ``reg_weight=0`` is a plain deep ensemble, and so is one whose losses, in ``history_``, never
+    get to `threshold`.
+
+    Scale the features. Like other networks, members grow sure, and may agree, on rows many times
+    beyond the range of the training data: check ranges first.
 
     The uncertainty is in bits: ``"total"`` is the entropy of the mean of the members' class
     probabilities, ``"aleatoric"`` the mean of their entropies, ``"epistemic"`` the difference, at
@@ -84,7 +88,8 @@ class DAREEnsembleClassifier(BaseEnsembleClassifier):
     callbacks : list, default=None
         skorch callbacks. They are copied in `fit`; the ones used are in ``net_.callbacks_``.
     **skorch_params : dict
-        skorch's ``prefix__name`` parameters, as ``optimizer__weight_decay=1e-4``.
+        skorch's ``prefix__name`` parameters, as ``optimizer__weight_decay=1e-4``, with the prefixes
+        ``callbacks``, ``criterion``, ``iterator_train``, ``module`` and ``optimizer``.
 
     Attributes
     ----------
@@ -101,7 +106,9 @@ class DAREEnsembleClassifier(BaseEnsembleClassifier):
     module_ : torch.nn.Module
         The trained members, ``(n, n_features) -> (num_members, n, n_classes)``.
     history_ : skorch.history.History
-        Losses (nats) and accuracies of each epoch.
+        For each epoch ``train_loss`` and ``valid_loss`` (nats) and ``train_accuracy``, means over
+        the members, and each member's own as ``member_train_loss`` and so on; ``member_active``
+        tells which were still training.
     uncertainty_kinds_ : tuple of str
         ``("total", "aleatoric", "epistemic")``.
     uncertainty_units_ : dict

@@ -114,7 +114,8 @@ class DEUPClassifier(BaseTorchClassifier):
         skorch callbacks of the classifier. They are copied in `fit`; the ones used are in
         ``net_.callbacks_``.
     **skorch_params : dict
-        skorch's ``prefix__name`` parameters, as ``optimizer__weight_decay=1e-4``.
+        skorch's ``prefix__name`` parameters, as ``optimizer__weight_decay=1e-4``, with the prefixes
+        ``callbacks``, ``criterion``, ``iterator_train``, ``module`` and ``optimizer``.
 
     Attributes
     ----------
@@ -131,8 +132,9 @@ class DEUPClassifier(BaseTorchClassifier):
     module_ : torch.nn.Module
         The trained classifier, its features and the network that predicts its error.
     history_ : skorch.history.History
-        Losses (nats) and accuracies of each epoch, of the classifier first and then of the network
-        of each fold, and their means.
+        For each epoch ``train_loss`` and ``valid_loss`` (nats) and ``train_accuracy``, means over
+        the classifier and the network of each fold, and their own, in that order, as
+        ``member_train_loss`` and so on.
     uncertainty_kinds_ : tuple of str
         ``("epistemic",)``.
     uncertainty_units_ : dict

@@ -5,6 +5,8 @@ from __future__ import annotations
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import Interval
 from torch import Tensor, nn
 
@@ -86,7 +88,8 @@ class HetNetClassifier(PartialFitClassifier):
     callbacks : list, default=None
         skorch callbacks. They are copied in `fit`; the ones used are in ``net_.callbacks_``.
     **skorch_params : dict
-        skorch's ``prefix__name`` parameters, as ``optimizer__weight_decay=1e-4``.
+        skorch's ``prefix__name`` parameters, as ``optimizer__weight_decay=1e-4``, with the prefixes
+        ``callbacks``, ``criterion``, ``iterator_train``, ``module`` and ``optimizer``.
 
     Attributes
     ----------
@@ -103,7 +106,7 @@ class HetNetClassifier(PartialFitClassifier):
     module_ : torch.nn.Module
         The trained network, ``(n, n_features) -> (1, n, n_classes)``, log-probabilities.
     history_ : skorch.history.History
-        Losses (nats) and accuracies of each epoch.
+        For each epoch ``train_loss`` and ``valid_loss`` (nats) and ``train_accuracy``.
     uncertainty_kinds_ : tuple of str
         ``("total", "aleatoric")``.
     uncertainty_units_ : dict
@@ -186,8 +189,35 @@ class HetNetClassifier(PartialFitClassifier):
             generator=fit.streams.torch("noise"),
         )
 
+    def predict_noise_information(self, X: ArrayLike) -> NDArray[np.float64]:
+        r"""Return how much the noise on the logits would tell of the label if it were known.
+
+        The entropy of the class distribution less the mean entropy once the noise is known,
+        :math:`H(\bar p) - E_u\, H(softmax(u / \tau))`: the mutual information of label and noise.
+        It is near the total where the noise decides the label, and 0 where there is none; both
+        parts are label noise.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,), float64
+            Bits, between 0 and ``predict_uncertainty(X)``.
+        """
+        rows = self._check_rows(X)
+        chunks = [parts[1].cpu().numpy() for _, parts in self._chunks(rows, _noise_information)]
+        return np.concatenate(chunks)
+
     def _predict_chunk(
         self, module: nn.Module, rows: Tensor, kind: str | None
     ) -> tuple[Tensor, Tensor]:
         proba = module(rows)[0].double().softmax(-1)
         return proba, entropy(proba) if kind else proba
+
+
+def _noise_information(module: nn.Module, rows: Tensor) -> tuple[Tensor, Tensor]:
+    proba = module(rows)[0].double().softmax(-1)
+    return proba, (entropy(proba) - module.mean_entropy(rows)).clamp_(min=0)  # type: ignore[operator]

@@ -83,7 +83,8 @@ class MasksemblesClassifier(BaseEnsembleClassifier):
     callbacks : list, default=None
         skorch callbacks. They are copied in `fit`; the ones used are in ``net_.callbacks_``.
     **skorch_params : dict
-        skorch's ``prefix__name`` parameters, as ``optimizer__weight_decay=1e-4``.
+        skorch's ``prefix__name`` parameters, as ``optimizer__weight_decay=1e-4``, with the prefixes
+        ``callbacks``, ``criterion``, ``iterator_train``, ``module`` and ``optimizer``.
 
     Attributes
     ----------
@@ -100,7 +101,7 @@ class MasksemblesClassifier(BaseEnsembleClassifier):
     module_ : torch.nn.Module
         The trained network with its masks.
     history_ : skorch.history.History
-        Losses (nats) and accuracies of each epoch.
+        For each epoch ``train_loss`` and ``valid_loss`` (nats) and ``train_accuracy``.
     uncertainty_kinds_ : tuple of str
         ``("total", "aleatoric", "epistemic")``.
     uncertainty_units_ : dict

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import cache
 
 import torch
@@ -15,6 +16,8 @@ from .mlp import Stochastic, linear
 
 # Least standard deviation of the noise of a logit, as in the authors' layer.
 MIN_SCALE = 1e-3
+# Nodes of the trapezoid rule on the scale of the logistic law, which is nil beyond them.
+_STEPS = [0.5 * i for i in range(-80, 81)]
 # Most logits of a chunk of draws that are alive at a time.
 CHUNK = 2**21
 
@@ -126,25 +129,56 @@ class HeteroscedasticNetwork(MemberwiseModule, Stochastic):
         return mean, factors, functional.softplus(self.scale(hidden)) + MIN_SCALE
 
     def _two_classes(self, mean: Tensor, factors: Tensor, scale: Tensor) -> Tensor:
-        gap = (mean[:, 1] - mean[:, 0]) / self.temperature
-        variance = (factors[:, 1] - factors[:, 0]).square().sum(1) + scale.square().sum(1)
-        first, second = log_expected_sigmoid(-gap, variance / self.temperature**2)
+        first, second = log_expected_sigmoid(*self._gap(mean, factors, scale))
         return torch.stack([first, second], 1).to(mean.dtype)
 
+    def _gap(self, mean: Tensor, factors: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+        """Return mean and variance of how far the first of two logits is ahead."""
+        variance = (factors[:, 0] - factors[:, 1]).square().sum(1) + scale.square().sum(1)
+        return (mean[:, 0] - mean[:, 1]) / self.temperature, variance / self.temperature**2
+
     def _mean_over_shared_draws(self, mean: Tensor, factors: Tensor, scale: Tensor) -> Tensor:
+        total = torch.zeros(mean.shape, dtype=torch.float64, device=mean.device)
+        for logits in self._drawn_logits(mean, factors, scale):
+            total += logits.softmax(1).sum(-1)
+        # As log-probabilities, with those that underflow at the least number there is.
+        least = torch.finfo(torch.float64).tiny
+        return (total / len(self.draws)).clamp_(min=least).log_().to(mean.dtype)
+
+    def mean_entropy(self, x: Tensor) -> Tensor:
+        r"""Return the mean entropy of the class distribution once the noise is known.
+
+        :math:`E_u\, H(softmax(u / \tau))`, by the same draws or integral as the class distribution.
+
+        Parameters
+        ----------
+        x : Tensor of shape (n, *features)
+            Rows.
+
+        Returns
+        -------
+        Tensor of shape (n,), float64
+            Bits, between 0 and the entropy of the class distribution.
+        """
+        mean, factors, scale = self.distribution(self.backbone(x))
+        if mean.shape[1] == 2:
+            return expected_binary_entropy(*self._gap(mean, factors, scale))
+        total = torch.zeros(len(mean), dtype=torch.float64, device=mean.device)
+        for logits in self._drawn_logits(mean, factors, scale):
+            total += torch.special.entr(logits.softmax(1)).sum((1, 2))
+        return total / (len(self.draws) * math.log(2))
+
+    def _drawn_logits(self, mean: Tensor, factors: Tensor, scale: Tensor) -> Iterator[Tensor]:
+        """Yield ``u / tau`` at all draws, in pieces of shape (n, n_classes, n_draws)."""
         n_rows, n_classes = mean.shape
         loading = factors.reshape(n_rows * n_classes, self.num_factors) / self.temperature
         scale, mean = scale / self.temperature, mean / self.temperature
-        total = torch.zeros(n_rows, n_classes, dtype=torch.float64, device=mean.device)
         for draws in self.draws.split(max(1, CHUNK // (n_rows * n_classes))):
             shared, own = draws[:, : self.num_factors], draws[:, self.num_factors :]
             logits = (loading @ shared.T).view(n_rows, n_classes, -1)
             logits += scale[..., None] * own.T
             logits += mean[..., None]
-            total += logits.softmax(1).sum(-1)
-        # As log-probabilities, with those that underflow at the least number there is.
-        least = torch.finfo(torch.float64).tiny
-        return (total / len(self.draws)).clamp_(min=least).log_().to(mean.dtype)
+            yield logits
 
     def extra_repr(self) -> str:
         """Return what `repr` shows between the brackets."""
@@ -206,7 +240,7 @@ def log_expected_sigmoid(mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor
     large = torch.where(narrow, 1.0, variance).sqrt()
     nodes, log_weights = mean.new_tensor(_gauss_hermite(32))
     gap = mean[:, None] + small[:, None] * nodes
-    steps = torch.arange(-80, 81, dtype=torch.float64, device=mean.device) * 0.5
+    steps = mean.new_tensor(_STEPS)
     log_density = math.log(0.5) + functional.logsigmoid(steps) + functional.logsigmoid(-steps)
 
     def log_mean(sign: int) -> Tensor:
@@ -219,6 +253,34 @@ def log_expected_sigmoid(mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor
         return torch.where(narrow, by_hermite, by_trapezoid).clamp(max=0.0)
 
     return log_mean(1), log_mean(-1)
+
+
+def expected_binary_entropy(mean: Tensor, variance: Tensor) -> Tensor:
+    r"""Return the expected entropy of :math:`(\sigma(g), \sigma(-g))` for normal g.
+
+    Computed in float64 to about 1e-9, in the two ways of :func:`log_expected_sigmoid`.
+
+    Parameters
+    ----------
+    mean, variance : Tensor of shape (n,)
+        Of g; variance >= 0.
+
+    Returns
+    -------
+    Tensor of shape (n,), float64
+        Bits, between 0 and 1.
+    """
+    mean, variance = mean.double()[:, None], variance.double()[:, None]
+
+    def binary_entropy(gap: Tensor) -> Tensor:
+        return torch.special.entr(torch.stack([gap, -gap]).sigmoid()).sum(0) / math.log(2)
+
+    nodes, log_weights = mean.new_tensor(_gauss_hermite(32))
+    by_hermite = binary_entropy(mean + variance.sqrt() * nodes) @ log_weights.exp()
+    steps = mean.new_tensor(_STEPS)
+    density = torch.exp(-0.5 * (steps - mean).square() / variance) / variance.sqrt()
+    by_trapezoid = density @ binary_entropy(steps) * (0.5 / math.sqrt(2 * math.pi))
+    return torch.where(variance[:, 0] <= 1, by_hermite, by_trapezoid)
 
 
 @cache

@@ -280,6 +280,13 @@ def test_data_frames(cls):
         est.predict(X)
 
 
+def test_what_is_not_fitted_says_so(cls):
+    for name in ("module_", "history_"):
+        with pytest.raises(NotFittedError):
+            getattr(small(cls), name)
+        assert not hasattr(small(cls), name)
+
+
 @pytest.mark.parametrize("method", ["predict", "predict_proba", "predict_uncertainty"])
 def test_bad_rows_at_prediction(cls, method):
     with pytest.raises(NotFittedError):
@@ -324,6 +331,11 @@ def test_parameters_out_of_range(cls, params, message):
 @pytest.mark.parametrize(
     ("params", "message"),
     [
+        ({"hidden_layer_sizes": 32}, r"sequence of ints; got 32\. Use \(32,\)"),
+        ({"hidden_layer_sizes": "32"}, "sequence of ints; got '32'"),
+        ({"callbacks": [print]}, "callbacks must be a skorch.callbacks.Callback"),
+        ({"callbacks": ["LRScheduler"]}, "callbacks must be .* got 'LRScheduler'"),
+        ({"callbacks": [("a", print)]}, "callbacks must be a skorch.callbacks.Callback"),
         ({"hidden_layer_sizes": (8, 0)}, "hidden_layer_sizes must be an int >= 1; got 0"),
         ({"device": "cdua"}, "device='cdua' cannot be used here"),
         ({"device": "cuda:77"}, "device='cuda:77' cannot be used here.*device='auto'"),

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from scipy.special import entr
 
 from sklearn_probly import HetNetClassifier, measures
@@ -16,6 +17,25 @@ def test_all_uncertainty_is_aleatoric():
     np.testing.assert_allclose(measures.entropy(est.predict_proba(X)), total, atol=1e-5)
     with pytest.raises(ValueError, match="its noise is label noise"):
         est.predict_uncertainty(X, kind="epistemic")
+
+
+@pytest.mark.parametrize("labels", [y, y == 1], ids=["three classes", "two classes"])
+def test_noise_information_is_part_of_the_total(labels):
+    est = small(HetNetClassifier).fit(X, labels)
+    information, total = est.predict_noise_information(X), est.predict_uncertainty(X)
+    assert information.dtype == np.float64
+    assert ((information >= 0) & (information <= total)).all()
+    assert information.max() > 1e-3
+    est.batch_size = 7
+    np.testing.assert_allclose(est.predict_noise_information(X), information, atol=1e-6)
+
+
+def test_noise_information_is_gone_without_noise():
+    est = small(HetNetClassifier, num_factors=0).fit(X, y)
+    with torch.no_grad():
+        est.module_.scale.weight.zero_()
+        est.module_.scale.bias.fill_(-20)
+    np.testing.assert_allclose(est.predict_noise_information(X), 0, atol=1e-4)
 
 
 def test_the_noisy_half_is_found():

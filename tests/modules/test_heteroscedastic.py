@@ -10,6 +10,7 @@ from torch import nn
 from sklearn_probly.modules.heteroscedastic import (
     MIN_SCALE,
     HeteroscedasticNetwork,
+    expected_binary_entropy,
     log_expected_sigmoid,
     normal_sequence,
 )
@@ -154,6 +155,53 @@ def test_few_draws_of_the_sequence_beat_many_independent_ones():
         for seed in range(30)
     ]
     assert torch.stack(errors).square().mean().sqrt().item() < 5e-3  # 1,024 plain draws: 6.6e-3
+
+
+@pytest.mark.parametrize(
+    ("mean", "variance", "expected"),
+    [
+        (0, 1, 0.864807),
+        (1, 0, 0.839942),
+        (1, 0.25, 0.820871),
+        (1, 1, 0.767771),
+        (1, 4, 0.624364),
+        (2, 1, 0.545200),
+        (2, 4, 0.514056),
+    ],
+)
+def test_mean_entropy_of_two_classes_by_the_table(mean, variance, expected):
+    for sign in (1, -1):
+        got = expected_binary_entropy(torch.tensor([sign * mean]), torch.tensor([variance]))
+        assert got.item() == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("mean", [-30.0, 0.1, 3.0])
+@pytest.mark.parametrize("variance", [1e-12, 0.3, 0.999, 1.001, 25.0, 1e4])
+def test_mean_entropy_of_two_classes_by_quadrature(mean, variance):
+    def integrand(t):
+        proba = scipy.special.expit(mean + math.sqrt(variance) * t)
+        return (scipy.special.entr(proba) + scipy.special.entr(1 - proba)) * scipy.stats.norm.pdf(t)
+
+    zero = float(np.clip(-mean / math.sqrt(variance), -8, 8))
+    expected, _ = quad(integrand, -9, 9, points=[zero], limit=500, epsabs=1e-13)
+    got = expected_binary_entropy(torch.tensor([mean]), torch.tensor([variance]))
+    assert got.item() == pytest.approx(expected / math.log(2), abs=1e-8)
+
+
+def test_mean_entropy_of_three_classes():
+    """The figure is from Gauss-Hermite quadrature, 80 nodes in each of two dimensions."""
+    got = network(MU, V, D, num_samples=8192).mean_entropy(torch.zeros(2, 1).double())
+    np.testing.assert_allclose(got.detach(), 1.029173, atol=2e-3)
+
+
+def test_mean_entropy_of_two_classes_is_that_of_many_draws():
+    net = network([1.0, -0.5], [[1.0], [0.3]], [0.5, 0.8], temperature=0.7)
+    draws = torch.randn(200_000, 3, generator=generator()).double()
+    noise = draws[:, :1] * torch.tensor([1.0, 0.3]) + draws[:, 1:] * torch.tensor([0.5, 0.8])
+    p = ((torch.tensor([1.0, -0.5]) + noise) / 0.7).softmax(1)
+    expected = torch.special.entr(p).sum(1).mean() / math.log(2)
+    got = net.mean_entropy(torch.zeros(1, 1).double())
+    torch.testing.assert_close(got.detach()[0], expected, atol=3e-3, rtol=0)
 
 
 def test_covariance_by_hand():
