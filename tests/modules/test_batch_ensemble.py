@@ -116,7 +116,7 @@ def test_unit_factors_are_the_base_network():
 
 
 def test_one_member_of_unit_factors_trains_as_the_base_network_does():
-    """Bit for bit, with the factors held at 1."""
+    """With the factors held at 1; how a batched product of one matrix rounds is up to the CPU."""
     module, plain = ensemble(1, Scaling("normal", 1.0, 0.0, 1.0, 0.0)), network()
     for name, parameter in module.named_parameters():
         parameter.requires_grad_(not name.endswith((".r", ".s")))
@@ -131,7 +131,7 @@ def test_one_member_of_unit_factors_trains_as_the_base_network_does():
             logits = net(x)
             nn.functional.cross_entropy(logits[0] if net is module else logits, y).backward()
             optimizer.step()
-    assert torch.equal(module(x)[0], plain(x))
+    torch.testing.assert_close(module(x)[0], plain(x), rtol=1e-13, atol=1e-13)
 
 
 def test_number_of_parameters_of_the_published_network():
