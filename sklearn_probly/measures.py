@@ -201,7 +201,7 @@ def decompose_moments(
 
 
 def dare_score(member_logits: ArrayLike, ddof: int = 1) -> NDArray[np.float64]:
-    r"""Score how foreign samples are to an anti-regularized ensemble, from its logits.
+    r"""Score how far out of distribution samples are, from an anti-regularized ensemble's logits.
 
     .. math:: \frac1M \sum_m \lVert h_m - K e_{\arg\max h_m} \rVert^2
         + \sum_k \mathrm{Var}_m(h_{mk})
@@ -222,7 +222,7 @@ def dare_score(member_logits: ArrayLike, ddof: int = 1) -> NDArray[np.float64]:
     Returns
     -------
     score : ndarray of shape (n_samples,)
-        Float64, >= 0; higher is more foreign. In squared units of the logits.
+        Float64, >= 0; higher is further out of distribution. In squared units of the logits.
 
     Raises
     ------

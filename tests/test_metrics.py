@@ -528,3 +528,13 @@ def test_scorers_of_calibrated_classifiers():
     calibrated = CalibratedClassifierCV(small_pipeline(), ensemble=False, cv=2).fit(X, y)
     for scorer in SCORERS.values():
         assert -1 <= scorer(calibrated, X, y) <= 1
+
+
+def test_weights_whose_sum_overflows():
+    with pytest.raises(ValueError, match="sum of sample_weight overflows"):
+        area_under_risk_coverage([0, 1, 1], [0, 0, 1], [0.1, 0.2, 0.3], [1e308] * 3)
+
+
+def test_half_precision_probabilities_add_up():
+    proba = np.random.default_rng(0).dirichlet([1, 1], 200).astype(np.float16)
+    assert 0 <= expected_calibration_error([0, 1] * 100, proba) <= 1

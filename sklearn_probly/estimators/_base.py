@@ -8,7 +8,7 @@ from abc import ABCMeta, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -18,17 +18,18 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from torch import nn
 
+from ..modules.generators import borrowed_global_generators
 from ..modules.losses import MemberLoss
 from ..modules.members import IndependentMembers, MemberList, StackedMembers
 from ..modules.mlp import ACTIVATIONS, mlp
 from ._context import FitContext
 from ._device import resolve_device
-from ._net import MemberNet
+from ._net import MemberNet, NotFiniteError
 from ._own_network import check_network, own_network
-from ._params import SkorchParamsEstimator
+from ._params import SkorchParamsEstimator, same
 from ._prediction import PredictionMixin
 from ._progress import Progress
-from ._random import Streams, borrowed_global_generator
+from ._random import Streams
 from ._stopping import Stopping
 from ._validation import (
     FLOATS,
@@ -39,8 +40,13 @@ from ._validation import (
     split_off_validation_rows,
 )
 
-# skorch parameters that an estimator sets itself.
-RESERVED = ("criterion__reduction", "iterator_train__batch_size", "iterator_train__sampler")
+# skorch parameters that an estimator sets itself, and from what.
+RESERVED = {
+    "criterion__reduction": "what its members share",
+    "iterator_train__batch_size": "'batch_size'",
+    "iterator_train__sampler": "'random_state'",
+    "optimizer__lr": "'lr' and the learning rates of other phases",
+}
 
 
 class BaseTorchClassifier(
@@ -76,7 +82,7 @@ class BaseTorchClassifier(
         "callbacks": [None, list, tuple],
     }
 
-    # What the form of the network depends on; a subclass adds its own.
+    # What the trained module is made of; a subclass adds its own.
     _structural_params: ClassVar[tuple[str, ...]] = (
         "hidden_layer_sizes",
         "activation",
@@ -171,44 +177,42 @@ class BaseTorchClassifier(
         -------
         self
             The fitted estimator. After a Ctrl-C in the main phase, at least one epoch in, it holds
-            what it learned until then, with a warning; earlier, the interrupt is passed on.
+            what it learned until then, with a warning; at another time the interrupt is passed on.
 
         Raises
         ------
         ValueError
-            For bad data or parameters, with the former fit left as it was; or, with advice, when
-            a network of your own does not fit the data or the loss stops being finite, the
-            estimator then being unfitted.
+            For bad data or parameters, a network of your own that does not fit the data, or, with
+            advice, a loss that stops being finite. The last leaves the estimator unfitted; any
+            other error, and an interrupt that is passed on, leaves the former fit as it was.
         """
         former = self.net_ if self.warm_start and hasattr(self, "net_") else None
-        with gradients():
-            with self._undone_on_error():
-                self._check_params(former)
-                streams = Streams(check_random_state(self.random_state).randint(2**31 - 1))
-                device = resolve_device(self.device)
-                train, classes = check_training_rows(
-                    self, X, y, sample_weight, device, reset=former is None
+        with gradients(), self._undone_on_error():
+            self._check_params(former)
+            streams = Streams(check_random_state(self.random_state).randint(2**31 - 1))
+            device = resolve_device(self.device)
+            train, classes, class_weight = check_training_rows(
+                self, X, y, sample_weight, device, reset=former is None
+            )
+            if former is not None and not np.array_equal(classes, self.classes_):
+                raise ValueError(
+                    "With warm_start=True y must hold the classes of the former fit, "
+                    f"{self.classes_.tolist()}; got {classes.tolist()}."
                 )
-                if former is not None and not np.array_equal(classes, self.classes_):
-                    raise ValueError(
-                        "With warm_start=True y must hold the classes of the former fit, "
-                        f"{self.classes_.tolist()}; got {classes.tolist()}."
-                    )
-                valid = check_validation_rows(self, X_val, y_val, train, classes)
-                if valid is None and X_val is None:
-                    train, valid = split_off_validation_rows(self, train, streams.numpy("split"))
-            with self._unfitted_on_error():
-                module = None if former is None else copy.deepcopy(former.module_).to(device)
-                with Progress(self._phase_epochs(), disable=not self.verbose) as progress:
-                    net = self._run(
-                        FitContext(train, valid, len(classes), streams, device, progress, module)
-                    )
+            valid = check_validation_rows(self, X_val, y_val, train, classes, class_weight)
+            if valid is None and X_val is None:
+                train, valid = split_off_validation_rows(self, train, streams.numpy("split"))
+            module = None if former is None else copy.deepcopy(former.module_).to(device)
+            with Progress(self._phase_epochs(), disable=not self.verbose) as progress:
+                net = self._run(
+                    FitContext(train, valid, len(classes), streams, device, progress, module)
+                )
         self._keep(net, classes)
         return self
 
     def _run(self, fit: FitContext) -> MemberNet:
         """Run the phases; put back what training changes outside the estimator."""
-        with torch.autocast(fit.device.type, enabled=False), self._generator_of_own_code(fit):
+        with torch.autocast(fit.device.type, enabled=False), self._generators_of_own_code(fit):
             net = self._fit_phases(fit)
         if net.interrupted_:
             warnings.warn(
@@ -216,10 +220,9 @@ class BaseTorchClassifier(
                 stacklevel=3,
             )
         net.row_shape_ = tuple(fit.train.X.shape[1:])
-        net.own_seed_ = None if self.module is None else fit.streams.seed("predict")
+        net.own_seed_ = fit.streams.seed("predict") if self._has_own_code() else None
         net.structure_ = self._structure()
-        if not fit.single_pass or fit.net is None:
-            net.seed_ = fit.streams.seed_
+        net.seed_ = fit.streams.seed_
         return net
 
     def _keep(self, net: MemberNet, classes: NDArray[Any]) -> None:
@@ -232,12 +235,25 @@ class BaseTorchClassifier(
 
     def _check_params(self, former: MemberNet | None) -> None:
         self._validate_params()
+        for name, value in self.get_params(deep=False).items():
+            if isinstance(value, np.integer | np.bool_) and hasattr(self, name):
+                setattr(self, name, value.item())  # an int8 would overflow, np.False_ is not False
         self._check_skorch_params()
+        for name, source in RESERVED.items():
+            if name in self._skorch_params:
+                raise ValueError(
+                    f"Parameter {name!r} is set by {type(self).__name__} itself, from {source}."
+                )
+        if self.module is None and self._prefixed("module"):
+            raise ValueError(
+                f"{sorted(self._prefixed('module'))} are parameters of a module of one's own; "
+                "`module` is None. Use hidden_layer_sizes, activation and dropout."
+            )
         check_hidden_layer_sizes(self.hidden_layer_sizes)
         check_callbacks(self.callbacks)
         if former is not None:
             for name, value in self._structure().items():
-                if value != former.structure_.get(name):
+                if not same(value, former.structure_.get(name)):
                     raise ValueError(
                         f"{name}={value!r}, but the fitted network has {name}="
                         f"{former.structure_.get(name)!r}. To go on from fitted weights, set it "
@@ -252,21 +268,15 @@ class BaseTorchClassifier(
 
     @contextmanager
     def _undone_on_error(self) -> Iterator[None]:
+        """Leave the former fit on an error, and none if training diverged."""
         before = vars(self).copy()
         try:
             yield
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, NotFiniteError):
+                before = {name: value for name, value in before.items() if name[-1] != "_"}
             self.__dict__.clear()
             self.__dict__.update(before)
-            raise
-
-    @contextmanager
-    def _unfitted_on_error(self) -> Iterator[None]:
-        try:
-            yield
-        except BaseException:
-            for name in [name for name in vars(self) if name.endswith("_")]:
-                delattr(self, name)
             raise
 
     def _independent_members(self, fit: FitContext, n_members: int) -> IndependentMembers:
@@ -276,7 +286,7 @@ class BaseTorchClassifier(
     def _side_by_side(self, fit: FitContext, networks: list[nn.Module]) -> IndependentMembers:
         """Return plain networks of one architecture as members."""
         if self.module is None:
-            return StackedMembers.from_members(networks)
+            return StackedMembers.from_members(cast("list[nn.Sequential]", networks))
         return MemberList(networks, input_dim=fit.train.X.dim())
 
     def _network(self, fit: FitContext, member: int = 0) -> nn.Module:
@@ -293,11 +303,6 @@ class BaseTorchClassifier(
             network.to(fit.device, dtype)
             check_network(network, fit.train.X[:2], fit.n_classes)
             return network
-        if self._prefixed("module"):
-            raise ValueError(
-                f"{sorted(self._prefixed('module'))} are parameters of a module of one's own; "
-                "`module` is None. Use hidden_layer_sizes, activation and dropout."
-            )
         return mlp(
             fit.train.X.shape[1],
             fit.n_classes,
@@ -323,8 +328,8 @@ class BaseTorchClassifier(
         `lr_name` is the estimator's parameter that holds the learning rate. `net_params` are
         skorch's, such as ``max_epochs`` and ``criterion__threshold``; those of the user are added,
         and the estimator's common parameters are the defaults. A phase with another `optimizer`
-        than the user's takes none of his parameters. His callbacks are for the main phase: others
-        say ``callbacks=None``.
+        than the user's takes none of the user's parameters. Callbacks are for the main phase:
+        others say ``callbacks=None``.
         """
         params = self._net_params({"lr": getattr(self, lr_name), **net_params})
         if fit.single_pass:
@@ -345,8 +350,6 @@ class BaseTorchClassifier(
         else:
             user["callbacks"] = list(self.callbacks or ())
         for name in user:
-            if name in RESERVED:
-                raise ValueError(f"Parameter {name!r} is set by {type(self).__name__} itself.")
             if name.startswith("criterion__") and name in of_phase:
                 raise ValueError(f"Set {name.removeprefix('criterion__')!r} instead of {name!r}.")
         return {
@@ -362,10 +365,14 @@ class BaseTorchClassifier(
         start = f"{prefix}__"
         return {k[len(start) :]: v for k, v in self._skorch_params.items() if k.startswith(start)}
 
-    def _generator_of_own_code(self, fit: FitContext) -> Any:
-        if self.module is None and not self.callbacks:
+    def _has_own_code(self) -> bool:
+        """Return whether predictions run code of the user's."""
+        return self.module is not None
+
+    def _generators_of_own_code(self, fit: FitContext) -> Any:
+        if not self._has_own_code() and not self.callbacks:
             return nullcontext()  # nothing here draws from the global generator
-        return borrowed_global_generator(fit.streams.seed("own code"))
+        return borrowed_global_generators(fit.streams.seed("own code"))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "net_")

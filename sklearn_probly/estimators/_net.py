@@ -22,11 +22,16 @@ from ..modules.members import IndependentMembers
 from ..modules.mlp import Stochastic
 from ._context import FitContext
 from ._data import Batch, Batches, BatchSampler, Rows
+from ._params import same
 from ._random import Streams
 from ._stopping import Stopping
 
 # Validation needs no gradients, so more rows fit in the same memory.
 EVALUATION_ROWS = 1024
+
+
+class NotFiniteError(ValueError):
+    """A loss or a weight stopped being finite in training."""
 
 
 class MemberNet(ClassifierMixin, NeuralNet):
@@ -76,11 +81,15 @@ class MemberNet(ClassifierMixin, NeuralNet):
         if not hasattr(self, "optimizer_") or torch.device(self.device) != device:
             return False
         self.max_epochs = params["max_epochs"]
-        return {**self.made_with_, "max_epochs": None} == {**params, "max_epochs": None}
+        return self.made_with_.keys() == params.keys() and all(
+            same(value, params[name])
+            for name, value in self.made_with_.items()
+            if name != "max_epochs"
+        )
 
     def replace_module(self, module: nn.Module) -> None:
         """Put `module`, made from what was trained, in the place of what was trained."""
-        object.__setattr__(self, "module_", module)  # skorch would initialise it anew
+        self.__dict__.update(module=module, module_=module)  # skorch would initialise it anew
 
     def fit_phase(
         self, fit: FitContext, phase: str, stopping: Stopping, lr_name: str = "lr"
@@ -89,7 +98,7 @@ class MemberNet(ClassifierMixin, NeuralNet):
 
         Raises
         ------
-        ValueError
+        NotFiniteError
             If the loss or a weight stops being finite; `lr_name` is what to lower.
         """
         self.interrupted_ = False
@@ -102,12 +111,12 @@ class MemberNet(ClassifierMixin, NeuralNet):
         self.notify("on_train_begin", X=fit.train.X, y=fit.train.y)
         try:
             self._run_epochs(fit, phase, stopping, lr_name)
-        except KeyboardInterrupt:
-            self.interrupted_ = True
+        except BaseException as error:
             if self.history and "member_active" not in self.history[-1]:
                 del self.history[-1]  # the epoch that was cut short
-            if not self.history:
-                raise  # nothing was learned
+            if not isinstance(error, KeyboardInterrupt) or not self.history:
+                raise
+            self.interrupted_ = True
         finally:
             stopping.restore()
             self.module_.eval()
@@ -116,7 +125,7 @@ class MemberNet(ClassifierMixin, NeuralNet):
         for name, parameter in self.module_.named_parameters():
             if not bool(parameter.isfinite().all()):
                 what, epoch = f"weight {name!r}", len(self.history)
-                raise ValueError(_not_finite(what, epoch, fit.train.X, lr_name))
+                raise _not_finite(what, epoch, fit.train.X, lr_name)
         self.notify("on_train_end", X=fit.train.X, y=fit.train.y)
         return self
 
@@ -128,7 +137,7 @@ class MemberNet(ClassifierMixin, NeuralNet):
             loss, accuracy = self._train_epoch(batches)
             epoch = self.history[-1]["epoch"]
             if not stopping.all_finite(loss):
-                raise ValueError(_not_finite("training loss", epoch, fit.train.X, lr_name))
+                raise _not_finite("training loss", epoch, fit.train.X, lr_name)
             self._record("train_loss", loss)
             self._record("train_accuracy", accuracy)
             valid_loss = None
@@ -136,7 +145,7 @@ class MemberNet(ClassifierMixin, NeuralNet):
                 valid_loss = self._evaluate(fit.valid)
                 if not stopping.all_finite(valid_loss):
                     what = "validation loss"
-                    raise ValueError(_not_finite(what, epoch, fit.valid.X, lr_name))
+                    raise _not_finite(what, epoch, fit.valid.X, lr_name)
                 self._record("valid_loss", valid_loss)
             stopping.update(valid_loss, accuracy)
             self.history.record("member_active", stopping.active.tolist())
@@ -191,6 +200,8 @@ class MemberNet(ClassifierMixin, NeuralNet):
         with torch.no_grad():
             for position in torch.arange(len(rows), device=rows.X.device).split(EVALUATION_ROWS):
                 batch = X, (y, weight) = rows[position]
+                if self._listened:
+                    self.notify("on_batch_begin", batch=_flat(batch), training=False)
                 output = module(X)
                 loss = self.criterion_.row_loss(output.double(), y)
                 total = total + (loss if weight is None else loss * weight).sum(-1)
@@ -202,8 +213,6 @@ class MemberNet(ClassifierMixin, NeuralNet):
     def _end_batch(self, batch: Batch, loss: Tensor, output: Tensor, training: bool) -> None:
         """Tell callbacks that listen to batches, in skorch's terms."""
         kind = "train" if training else "valid"
-        if not training:
-            self.notify("on_batch_begin", batch=_flat(batch), training=False)
         self.history.record_batch(f"{kind}_loss", loss.item())
         self.history.record_batch(f"{kind}_batch_size", batch[1][0].shape[-1])
         if batch[1][0].dim() == 2:  # each member has rows of its own: they are all rows of one
@@ -273,14 +282,19 @@ class MemberNet(ClassifierMixin, NeuralNet):
     def initialize_optimizer(self, triggered_directly: Any = None) -> MemberNet:
         """Create the optimizer, fused into one kernel where torch has that."""
         parameters = list(self.get_all_learnable_params())
-        args, kwargs = self.get_params_for_optimizer("optimizer", parameters)
-        # These choose an implementation themselves.
-        chosen = {"fused", "foreach", "capturable", "differentiable"} & kwargs.keys()
-        has_fused = "fused" in inspect.signature(self.optimizer).parameters
-        if has_fused and not chosen and parameters[0][1].device.type in ("cpu", "cuda"):
-            kwargs["fused"] = True
         with _unknown_names_are_value_errors("optimizer"):
+            args, kwargs = self.get_params_for_optimizer("optimizer", parameters)
+            # These choose an implementation themselves.
+            chosen = {"fused", "foreach", "capturable", "differentiable"} & kwargs.keys()
+            has_fused = "fused" in inspect.signature(self.optimizer).parameters
+            if has_fused and not chosen and parameters[0][1].device.type in ("cpu", "cuda"):
+                kwargs["fused"] = True
             self.optimizer_ = self.optimizer(*args, **kwargs)
+        if not isinstance(self.optimizer_, torch.optim.Optimizer):
+            raise ValueError(
+                "optimizer must be a torch.optim.Optimizer class; "
+                f"{self.optimizer!r} made a {type(self.optimizer_).__name__}."
+            )
         return self
 
     def initialize_criterion(self) -> MemberNet:
@@ -314,6 +328,8 @@ class MemberNet(ClassifierMixin, NeuralNet):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take up the state; skorch's own way depends on its version and torch's."""
         self.__dict__.update(state)
+        if torch.is_inference_mode_enabled() and "module_" in state:
+            _make_trainable_again(self.module_)
 
     def _has_batch_listeners(self) -> bool:
         return any(
@@ -335,6 +351,18 @@ class MemberNet(ClassifierMixin, NeuralNet):
 MEMBER_KEYS = ("train_loss", "train_accuracy", "valid_loss")
 
 
+def _make_trainable_again(module: nn.Module) -> None:
+    """Replace the tensors that were made in inference mode, which cannot be trained."""
+    made: dict[int, Tensor] = {}
+    with torch.inference_mode(False):
+        for layer in module.modules():
+            for name, parameter in layer.named_parameters(recurse=False):
+                new = nn.Parameter(parameter.clone(), parameter.requires_grad)
+                setattr(layer, name, made.setdefault(id(parameter), new))
+            for name, buffer in layer.named_buffers(recurse=False):
+                setattr(layer, name, made.setdefault(id(buffer), buffer.clone()))
+
+
 def _flat(batch: Batch) -> tuple[Tensor, Tensor]:
     """Return a batch as skorch's callbacks know it, ``(X, y)``."""
     X, (y, _) = batch
@@ -349,8 +377,8 @@ def _unknown_names_are_value_errors(prefix: str) -> Iterator[None]:
         raise ValueError(f"A parameter '{prefix}__...' is not accepted: {error}") from error
 
 
-def _not_finite(what: str, epoch: int, X: Tensor, lr_name: str) -> str:
-    return (
+def _not_finite(what: str, epoch: int, X: Tensor, lr_name: str) -> NotFiniteError:
+    return NotFiniteError(
         f"The {what} is not finite after epoch {epoch}; the largest |X| is "
         f"{float(X.abs().max()):.3g}. Scale the features, for example with StandardScaler, or "
         f"lower {lr_name}."

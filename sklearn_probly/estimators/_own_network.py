@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..modules.generators import seed_global_generators
+
 
 def own_network(
     module: Any, n_features: int, n_classes: int, params: dict[str, Any], seed: int
@@ -25,9 +27,20 @@ def own_network(
     params : dict
         The ``module__...`` parameters.
     seed : int
-        Seed of torch's global generator, which the caller has borrowed.
+        Seed of torch's global generators, which the caller has borrowed.
     """
-    torch.manual_seed(seed)
+    seed_global_generators(seed)
+    network = _built(module, n_features, n_classes, params)
+    network.register_forward_pre_hook(_copied_rows)
+    return network
+
+
+def _copied_rows(network: nn.Module, rows: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Give a network rows of its own: it may work in place, and others are given the same."""
+    return tuple(x.clone() if isinstance(x, Tensor) else x for x in rows)
+
+
+def _built(module: Any, n_features: int, n_classes: int, params: dict[str, Any]) -> nn.Module:
     if isinstance(module, nn.Module):
         if params:
             raise ValueError(
@@ -53,24 +66,30 @@ def check_network(network: nn.Module, rows: Tensor, n_classes: int) -> None:
 
     The call also gives lazy layers their shape.
     """
-    network.eval()
+    _check_output(network.eval(), rows, n_classes)
+    if len(rows) > 1:  # batch normalisation cannot train on one
+        _check_output(copy.deepcopy(network).train(), rows, n_classes)
+    if not any(p.requires_grad for p in network.parameters()):
+        raise ValueError("module has no trainable parameters; there is nothing to fit.")
+
+
+def _check_output(network: nn.Module, rows: Tensor, n_classes: int) -> None:
+    mode = " in training mode" if network.training else ""
     try:
         with torch.no_grad():
             out = network(rows)
     except (RuntimeError, IndexError, TypeError, ValueError, NotImplementedError) as error:
         raise ValueError(
-            f"module cannot take rows of shape {tuple(rows.shape)}: {error}"
+            f"module cannot take rows of shape {tuple(rows.shape)}{mode}: {error}"
         ) from error
     if not isinstance(out, Tensor) or out.shape != (len(rows), n_classes):
         got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
         raise ValueError(
-            f"module must return logits of shape (n, n_classes) = {(len(rows), n_classes)}; got "
-            f"{got}."
+            f"module must return logits of shape (n, n_classes) = {(len(rows), n_classes)}{mode}; "
+            f"got {got}."
         )
     if not out.is_floating_point():
         raise ValueError(f"module must return floating-point logits; got {out.dtype}.")
-    if not any(p.requires_grad for p in network.parameters()):
-        raise ValueError("module has no trainable parameters; there is nothing to fit.")
 
 
 def _initialised_anew(module: nn.Module) -> nn.Module:

@@ -11,6 +11,17 @@ from sklearn.base import BaseEstimator
 PREFIXES = ("callbacks", "criterion", "iterator_train", "module", "optimizer")
 
 
+def same(a: Any, b: Any) -> bool:
+    """Return whether two values of a parameter are equal; they may be arrays or tensors."""
+    if a is b:
+        return True
+    try:
+        equal = a == b
+        return bool(equal.all() if hasattr(equal, "all") else equal)
+    except (TypeError, ValueError, RuntimeError):
+        return False
+
+
 class SkorchParamsEstimator(BaseEstimator):
     """A `BaseEstimator` whose parameters include skorch's ``prefix__name``.
 

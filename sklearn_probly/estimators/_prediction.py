@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
+from ..modules.generators import borrowed_global_generators
 from ..modules.members import MemberwiseModule
 from ._net import MemberNet
-from ._random import borrowed_global_generator
-from ._validation import FLOATS, check_ndim, to_tensor
+from ._validation import FLOATS, check_row_shape, to_tensor
 
 
 class PredictionMixin:
@@ -101,7 +101,7 @@ class PredictionMixin:
         ndarray of shape (n_samples, n_classes)
             Log-probabilities, nats; minus infinity where a probability is 0.
         """
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", under="ignore"):
             return np.log(self.predict_proba(X))
 
     def predict_uncertainty(self, X: ArrayLike, kind: str | None = None) -> NDArray[np.float64]:
@@ -174,12 +174,7 @@ class PredictionMixin:
     def _check_rows(self, X: ArrayLike) -> NDArray[Any]:
         check_is_fitted(self)
         rows = validate_data(self, X, dtype="numeric", allow_nd=True, reset=False)
-        if rows.shape[1:] != self.net_.row_shape_:
-            if len(self.net_.row_shape_) == 1:
-                check_ndim(rows)
-            raise ValueError(
-                f"Rows of X have shape {rows.shape[1:]}; in fit they had {self.net_.row_shape_}."
-            )
+        check_row_shape(rows, self.net_.row_shape_)
         if not isinstance(self.batch_size, Integral) or self.batch_size < 1:
             self._validate_params()  # set since; says what is allowed
         return rows
@@ -199,12 +194,13 @@ class PredictionMixin:
         device = next(self.module_.parameters()).device
         with torch.inference_mode():
             module = self.module_.for_prediction()
-        for start in range(0, len(X), self.batch_size):
-            rows = slice(start, min(start + self.batch_size, len(X)))
+        size = int(self.batch_size)  # one of NumPy's would overflow
+        for start in range(0, len(X), size):
+            rows = slice(start, min(start + size, len(X)))
             with (
                 torch.inference_mode(),
                 torch.autocast(device.type, enabled=False),
-                nullcontext() if seed is None else borrowed_global_generator(seed),
+                nullcontext() if seed is None else borrowed_global_generators(seed),
             ):
                 parts = predict(module, to_tensor(X[rows], dtype, device))
                 # One sum instead of a test of each element: NaN, from infinite logits, survives it.

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from zlib import crc32
 
 import numpy as np
 import torch
-
-# A user's own module draws from torch's global generator; one of them at a time may hold it.
-_global_generator = threading.RLock()
 
 
 class Streams:
@@ -43,12 +37,3 @@ class Streams:
     def torch(self, *name: str | int, device: torch.device | str = "cpu") -> torch.Generator:
         """Return the stream `name` as a torch generator on `device`."""
         return torch.Generator(device).manual_seed(self.seed(*name))
-
-
-@contextmanager
-def borrowed_global_generator(seed: int) -> Iterator[None]:
-    """Seed torch's global generators for the block, and put their states back after it."""
-    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
-    with _global_generator, torch.random.fork_rng(list(devices)):
-        torch.manual_seed(seed)
-        yield

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 from skorch.callbacks import Callback
@@ -26,7 +26,8 @@ FLOATS = {"float32": (np.float32, torch.float32), "float64": (np.float64, torch.
 
 def check_hidden_layer_sizes(sizes: Any) -> None:
     """Raise ValueError unless there is a sequence of widths, each an int >= 1."""
-    if not isinstance(sizes, Sequence | np.ndarray) or isinstance(sizes, str):
+    sequence = isinstance(sizes, Sequence) and not isinstance(sizes, str | bytes)
+    if not sequence and np.ndim(sizes) != 1:
         hint = f" Use ({sizes},) for one hidden layer." if isinstance(sizes, Integral) else ""
         raise ValueError(f"hidden_layer_sizes must be a sequence of ints; got {sizes!r}.{hint}")
     for size in sizes:
@@ -60,19 +61,21 @@ def check_training_rows(
     *,
     classes: NDArray[Any] | None = None,
     reset: bool = True,
-) -> tuple[Rows, NDArray[Any]]:
-    """Return the training rows on the device, and the classes.
+) -> tuple[Rows, NDArray[Any], NDArray[np.float64] | None]:
+    """Return the training rows on the device, the classes, and the weight of each class if any.
 
     With `classes`, sorted, labels may be any of them; without, they are those of `y`. `reset` is
     that of `sklearn.utils.validation.validate_data`.
     """
     numpy_dtype, torch_dtype = FLOATS[estimator.dtype]
-    X, y = validate_data(
-        estimator, X, y, dtype=numpy_dtype, allow_nd=True, ensure_2d=True, reset=reset
-    )
+    with np.errstate(under="ignore"):
+        X, y = validate_data(estimator, X, y, dtype=numpy_dtype, allow_nd=True, reset=reset)
+    if not reset:
+        check_row_shape(X, estimator.net_.row_shape_)
     if estimator.module is None:
         check_ndim(X)
     check_classification_targets(y)
+    partial = classes is not None
     if classes is None:
         classes, encoded = np.unique(y, return_inverse=True)
     else:
@@ -82,41 +85,66 @@ def check_training_rows(
             f"{type(estimator).__name__} needs at least two classes in y; got one class, "
             f"{classes.tolist()[0]!r}."
         )
-    weight = None
+    weight = class_weight = None
     if sample_weight is not None or estimator.class_weight is not None:
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
         if (weight < 0).any():
             raise ValueError(f"sample_weight must be >= 0; got {weight.min()}.")
         if weight.any():  # as shares of the largest, so that their sum cannot overflow
             weight = weight / weight.max()
+            weight[weight.astype(numpy_dtype) == 0] = 0  # as they will be in training
+        mean = weight[weight > 0].mean() if weight.any() else 1.0  # of what partial_fit is given
         if estimator.class_weight is not None:
-            of_class = compute_sample_weight(estimator.class_weight, y)
-            if not (np.isfinite(of_class).all() and (of_class >= 0).all()):
-                raise ValueError(
-                    f"class_weight must hold finite numbers >= 0; got {estimator.class_weight!r}."
-                )
-            weight = weight * (of_class / max(of_class.max(), 1e-300))
+            class_weight = weights_of_classes(estimator.class_weight, classes, encoded, weight)
+            if not partial:
+                class_weight /= max(class_weight.max(), 1e-300)
+            weight = weight * class_weight[encoded]
         used = weight > 0
         if not used.any():
             raise ValueError("sample_weight is zero for every row; give a row some weight.")
         if not used.all():
             X, encoded, weight = X[used], encoded[used], weight[used]
-        weight = torch.from_numpy(weight / weight.mean()).to(device, torch_dtype)
-    return Rows(to_tensor(X, numpy_dtype, device), to_labels(encoded, device), weight), classes
+        if not partial:
+            mean = weight.mean()
+        weight = torch.from_numpy(weight / mean).to(device, torch_dtype)
+    rows = Rows(to_tensor(X, numpy_dtype, device), to_labels(encoded, device), weight)
+    return rows, classes, class_weight
+
+
+def weights_of_classes(
+    spec: Any, classes: NDArray[Any], encoded: NDArray[Any], weight: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the weight of each class: that of a dict, or inverse to its share of `weight`."""
+    if spec == "balanced":
+        total = np.bincount(encoded, weight, len(classes))
+        return weight.sum() / len(classes) / np.where(total > 0, total, np.inf)
+    values = compute_class_weight(spec, classes=classes, y=classes[encoded])
+    if not (np.isfinite(values).all() and (values >= 0).all()):
+        raise ValueError(f"class_weight must hold finite numbers >= 0; got {spec!r}.")
+    return values
 
 
 def check_validation_rows(
-    estimator: Any, X_val: Any, y_val: Any, train: Rows, classes: NDArray[Any]
+    estimator: Any,
+    X_val: Any,
+    y_val: Any,
+    train: Rows,
+    classes: NDArray[Any],
+    class_weight: NDArray[np.float64] | None,
 ) -> Rows | None:
-    """Return the user's own validation rows, None if there are none or they are not to be used."""
+    """Return the user's own validation rows, None if there are none or they are not to be used.
+
+    They are weighted by class as the training rows are.
+    """
     if X_val is None and y_val is None:
         return None
     if X_val is None or y_val is None:
         raise ValueError("X_val and y_val must be given together; one of them is None.")
     numpy_dtype = FLOATS[estimator.dtype][0]
-    X_val, y_val = validate_data(
-        estimator, X_val, y_val, dtype=numpy_dtype, allow_nd=True, reset=False
-    )
+    with np.errstate(under="ignore"):
+        X_val, y_val = validate_data(
+            estimator, X_val, y_val, dtype=numpy_dtype, allow_nd=True, reset=False
+        )
     if X_val.shape[1:] != train.X.shape[1:]:
         raise ValueError(
             f"Rows of X_val have shape {X_val.shape[1:]}, those of X have "
@@ -126,7 +154,10 @@ def check_validation_rows(
     if estimator.early_stopping is False:
         return None
     device = train.X.device
-    return Rows(to_tensor(X_val, numpy_dtype, device), to_labels(encoded, device))
+    weight = None
+    if class_weight is not None and class_weight[encoded].any():
+        weight = torch.from_numpy(class_weight[encoded]).to(train.X)
+    return Rows(to_tensor(X_val, numpy_dtype, device), to_labels(encoded, device), weight)
 
 
 def split_off_validation_rows(
@@ -177,9 +208,17 @@ def check_ndim(X: NDArray[Any]) -> None:
         )
 
 
+def check_row_shape(X: NDArray[Any], expected: tuple[int, ...]) -> None:
+    """Raise ValueError unless rows have the shape that they had in `fit`."""
+    if X.shape[1:] != expected:
+        if len(expected) == 1:
+            check_ndim(X)
+        raise ValueError(f"Rows of X have shape {X.shape[1:]}; in fit they had {expected}.")
+
+
 def to_tensor(X: NDArray[Any], dtype: Any, device: torch.device) -> Tensor:
     """Return `X` as a tensor of the given NumPy dtype; an array that fits is not copied."""
-    with np.errstate(over="ignore"):  # an overflow is told from the result
+    with np.errstate(over="ignore", under="ignore"):  # an overflow is told from the result
         array = np.ascontiguousarray(X, dtype=dtype)
     if not array.flags.writeable:
         array = array.copy()  # torch warns of memory that it must not write to

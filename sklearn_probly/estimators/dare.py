@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from ..modules.losses import AntiRegularizedCrossEntropy
+from ..modules.dare import AntiRegularizedCrossEntropy
 from ._base import BaseTorchClassifier
 from ._context import FitContext
 from ._ensemble import BaseEnsembleClassifier
@@ -41,7 +41,7 @@ class DAREEnsembleClassifier(BaseEnsembleClassifier):
         ``inf`` always.
     reg_weight : float, default=0.1
         Factor of the anti-regularization, >= 0. The paper has no such factor, which is 1; 0.1 gives
-        better probabilities and a better separation of foreign data on images of digits.
+        better probabilities, and tells data out of distribution better, on images of digits.
     hidden_layer_sizes : sequence of int, default=(256, 256)
         Widths, >= 1, of the hidden layers of the default network; empty is a linear model.
     activation : {"relu", "gelu", "silu", "tanh"}, default="relu"

@@ -59,9 +59,10 @@ class DEUPClassifier(BaseTorchClassifier):
     error_cv : int, default=5
         Folds, >= 2, for errors on rows that were not trained on; their networks are trained side by
         side with the classifier. None takes the classifier's errors on its own training rows, as
-        the published experiment does.
+        the published experiment does. In a `module` with batch normalisation, rows of weight 0
+        still count in the statistics of their batch.
     ood_augmentation : {"uniform"}, default="uniform"
-        Rows that stand for foreign data: as many as there are training rows, uniform within the
+        Rows out of distribution: as many as there are training rows, uniform within the
         range of each feature, with random labels. None adds none.
     hidden_layer_sizes : sequence of int, default=(256, 256)
         Widths, >= 1, of the hidden layers of the default network; empty is a linear model.
@@ -103,7 +104,7 @@ class DEUPClassifier(BaseTorchClassifier):
     device : str or torch.device, default="auto"
         Where to train and predict. "auto" is CUDA where there is one.
     random_state : int, RandomState instance or None, default=None
-        Fixes weights, folds, validation rows, batches, dropout and foreign rows. One seed is drawn
+        Fixes weights, folds, validation rows, batches, dropout and uniform rows. One seed is drawn
         from it in `fit`.
     warm_start : bool, default=False
         Whether a second `fit` goes on from the classifier's fitted weights; the networks of the
@@ -211,6 +212,9 @@ class DEUPClassifier(BaseTorchClassifier):
             )
         ScaledFeatures(self.features)  # says which are known
 
+    def _has_own_code(self) -> bool:
+        return super()._has_own_code() or any(not isinstance(f, str) for f in self.features)
+
     def _fit_phases(self, fit: FitContext) -> MemberNet:
         train = fit.train.all()
         folds = self._folds(fit, train)
@@ -225,7 +229,7 @@ class DEUPClassifier(BaseTorchClassifier):
         error_rows = self._error_rows(fit, train, classifiers, folds)
         error_net = self._train_error_head(fit, error_rows)
         predictor = ErrorPredictor(classifiers[0], error_net.module_)
-        net.replace_module(predictor.eval().requires_grad_(False))
+        net.replace_module(predictor.eval())
         net.interrupted_ |= error_net.interrupted_
         return net
 
@@ -235,7 +239,7 @@ class DEUPClassifier(BaseTorchClassifier):
         The first network is the classifier.
         """
         everything = torch.arange(len(train), device=fit.device)
-        if self.error_cv is None:
+        if self.error_cv is None or len(train) < 2:
             return [(everything, everything)]
         n_folds = min(self.error_cv, len(train))
         fold = torch.from_numpy(
@@ -249,7 +253,7 @@ class DEUPClassifier(BaseTorchClassifier):
     ) -> tuple[MemberNet, list[nn.Module]]:
         networks = [self._network(fit, member) for member in range(len(folds))]
         if isinstance(fit.former, ErrorPredictor):
-            networks[0] = fit.former.classifier.network().requires_grad_(True)
+            networks[0] = fit.former.classifier.network()
         members = self._side_by_side(fit, networks)
         rows = train
         if len(folds) > 1:
@@ -273,7 +277,7 @@ class DEUPClassifier(BaseTorchClassifier):
         classifiers: list[FeaturisedNetwork],
         folds: list[tuple[Tensor, Tensor]],
     ) -> Rows:
-        """Return features and log10 errors of rows not trained on, and of foreign rows."""
+        """Return features and log10 errors of rows not trained on, and of uniform rows."""
         least, most = train.X.amin(0), train.X.amax(0)
 
         def chunks(held_out: Tensor, fold: int) -> Iterator[tuple[Tensor, Tensor]]:

@@ -97,7 +97,7 @@ def _check_proba(y_proba: ArrayLike, n_classes: int) -> NDArray[np.float64]:
             f"y_proba must have a column for each of the {n_classes} labels; got shape "
             f"{np.shape(y_proba)}. Give all labels as labels if y_true lacks some."
         )
-    good = (proba >= 0).all(axis=1) & (np.abs(proba.sum(axis=1) - 1) <= 1e-4)
+    good = (proba >= 0).all(axis=1) & (np.abs(proba.sum(axis=1) - 1) <= 1e-3)
     if not good.all():
         row = int(np.argmin(good))
         raise ValueError(

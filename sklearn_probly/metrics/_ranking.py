@@ -87,8 +87,8 @@ def ood_auroc(uncertainty_in: ArrayLike, uncertainty_out: ArrayLike) -> float:
     Returns
     -------
     auroc : float
-        Between 0 and 1. 1 ranks every foreign row first, 0.5 is chance; less than 0.5 usually
-        means that the sign of the uncertainty is wrong.
+        Between 0 and 1. 1 ranks every row out of distribution first, 0.5 is chance; less than 0.5
+        usually means that the sign of the uncertainty is wrong.
 
     Raises
     ------
@@ -119,10 +119,10 @@ def ood_auroc(uncertainty_in: ArrayLike, uncertainty_out: ArrayLike) -> float:
 def ood_fpr_at_tpr(
     uncertainty_in: ArrayLike, uncertainty_out: ArrayLike, tpr: float = 0.95
 ) -> float:
-    """Compute how many usual rows are taken for foreign when most foreign rows are found.
+    """Compute the false-positive rate at which most rows out of distribution are found.
 
-    Rows are taken for foreign from a threshold of uncertainty on: the highest that finds a share
-    `tpr` of the foreign rows.
+    Rows are taken for out of distribution from a threshold of uncertainty on: the highest that
+    finds a share `tpr` of those that are.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def ood_fpr_at_tpr(
     uncertainty_out : array-like of shape (n_samples_out,)
         Uncertainty of rows from elsewhere, in the same unit; finite.
     tpr : float, default=0.95
-        Share of the foreign rows to find, in (0, 1].
+        Share of the rows out of distribution to find, in (0, 1].
 
     Returns
     -------

@@ -134,6 +134,10 @@ def _check_weight(sample_weight: ArrayLike | None, wrong: NDArray[Any]) -> NDArr
         raise ValueError(
             f"sample_weight must be {len(wrong)} finite numbers >= 0; got {sample_weight!r}."
         )
+    with np.errstate(over="ignore"):
+        overflows = not np.isfinite(weight.sum())
+    if overflows:
+        raise ValueError("The sum of sample_weight overflows; divide the weights by their largest.")
     if not weight.any():
         raise ValueError("sample_weight is zero for every row; give a row some weight.")
     return weight

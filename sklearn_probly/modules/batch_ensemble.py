@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from .conversion import check_converted, convert_layers, is_plain_sequence
+from .conversion import check_converted, convert_layers, plain_layers
 from .members import MemberwiseModule, StackedLinear, StackedMembers, batched_linear
 
 
@@ -86,8 +86,10 @@ class BatchEnsembleLinear(nn.Module):
 
     @classmethod
     def from_linear(cls, layer: nn.Linear, r: Tensor, s: Tensor) -> BatchEnsembleLinear:
-        """Return `layer` with factors; its weight and bias are copied."""
-        return cls(layer.weight.detach().clone(), _repeated_bias(layer, len(r)), r, s)
+        """Return `layer` with factors; its weight and bias are copied, frozen if they were."""
+        scaled = cls(layer.weight.detach().clone(), _repeated_bias(layer, len(r)), r, s)
+        scaled.weight.requires_grad_(layer.weight.requires_grad)
+        return _bias_frozen_as_in(layer, scaled)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map ``(n_members * n, ..., in_features)`` to ``(n_members * n, ..., out_features)``."""
@@ -138,10 +140,10 @@ class BatchEnsembleConv2d(nn.Module):
 
     @classmethod
     def from_conv2d(cls, layer: nn.Conv2d, r: Tensor, s: Tensor) -> BatchEnsembleConv2d:
-        """Return `layer` with factors; its weight and bias are copied."""
+        """Return `layer` with factors; its weight and bias are copied, frozen if they were."""
         conv = copy.deepcopy(layer)
         conv.bias = None
-        return cls(conv, _repeated_bias(layer, len(r)), r, s)
+        return _bias_frozen_as_in(layer, cls(conv, _repeated_bias(layer, len(r)), r, s))
 
     def forward(self, x: Tensor) -> Tensor:
         """Map ``(n_members * n, in, height, width)`` to ``(n_members * n, out, ...)``."""
@@ -203,16 +205,20 @@ class BatchEnsemble(MemberwiseModule):
 
     def for_prediction(self) -> nn.Module:
         """Return the members with their factors multiplied in, if all layers allow it."""
-        if is_plain_sequence(self.network, (BatchEnsembleLinear,)):
-            return StackedMembers(
-                (
-                    layer.merged() if isinstance(layer, BatchEnsembleLinear) else layer
-                    for layer in self.network.children()
-                ),
-                self.n_members,
-            ).for_prediction()
-        return self
+        layers = plain_layers(self.network, (BatchEnsembleLinear,))
+        if layers is None:
+            return self
+        merged = (
+            layer.merged() if isinstance(layer, BatchEnsembleLinear) else layer for layer in layers
+        )
+        return StackedMembers(merged, self.n_members).for_prediction()
 
 
 def _repeated_bias(layer: nn.Linear | nn.Conv2d, n_members: int) -> Tensor | None:
     return None if layer.bias is None else layer.bias.detach().repeat(n_members, 1)
+
+
+def _bias_frozen_as_in(layer: nn.Linear | nn.Conv2d, scaled: Any) -> Any:
+    if layer.bias is not None:
+        scaled.bias.requires_grad_(layer.bias.requires_grad)
+    return scaled

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +18,7 @@ SHAREABLE = (_BatchNorm, nn.LayerNorm, nn.GroupNorm, nn.PReLU)
 
 
 def called_layers(network: nn.Module, rows: Tensor) -> list[str]:
-    """Return the names of the linear and convolutional layers, in the order of their first call.
+    """Return the names of the linear and convolutional layers called, in order of the first call.
 
     Parameters
     ----------
@@ -32,11 +31,6 @@ def called_layers(network: nn.Module, rows: Tensor) -> list[str]:
     -------
     list of str
         Names as in `named_modules`.
-
-    Raises
-    ------
-    ValueError
-        If a layer is never called (its weight is used as a function's argument, or not at all).
     """
     names: list[str] = []
     layers = {name: m for name, m in network.named_modules() if isinstance(m, CONVERTIBLE)}
@@ -51,12 +45,6 @@ def called_layers(network: nn.Module, rows: Tensor) -> list[str]:
     finally:
         for hook in hooks:
             hook.remove()
-    for name, layer in layers.items():
-        if name not in names:
-            raise ValueError(
-                f"{_shown(name, layer)} is never called by the forward of module; a layer whose "
-                "weight is used in a function, or not at all, cannot be converted. Call the layer."
-            )
     return list(dict.fromkeys(names))
 
 
@@ -83,7 +71,8 @@ def convert_layers(
     Raises
     ------
     ValueError
-        If there is no such layer, or one with weights that cannot be converted.
+        If there is no such layer, one with weights that cannot be converted, or one that is never
+        called (its weight is used as a function's argument, or not at all).
     """
     network = copy.deepcopy(network)
     for name, layer in network.named_modules():
@@ -91,10 +80,16 @@ def convert_layers(
         if own and not (type(layer) in CONVERTIBLE or isinstance(layer, SHAREABLE)):
             raise ValueError(
                 f"{_shown(name, layer)} of module has weights that cannot be converted; only "
-                "torch.nn.Linear and torch.nn.Conv2d can. Build the network of these, or use "
-                "DAREEnsembleClassifier, which takes any."
+                "torch.nn.Linear and torch.nn.Conv2d can. Build the network of these, or use a "
+                "method that takes any network."
             )
     names = called_layers(network, rows)
+    for name, layer in network.named_modules():
+        if isinstance(layer, CONVERTIBLE) and name not in names:
+            raise ValueError(
+                f"{_shown(name, layer)} is never called by the forward of module; a layer whose "
+                "weight is used in a function, or not at all, cannot be converted. Call the layer."
+            )
     if not names:
         raise ValueError("module has no torch.nn.Linear and no torch.nn.Conv2d to convert.")
     for position, layer in enumerate([network.get_submodule(name) for name in names]):
@@ -114,12 +109,17 @@ def check_converted(module: nn.Module, rows: Tensor) -> None:
         ) from error
 
 
-def is_plain_sequence(network: nn.Module, linear: tuple[type[nn.Module], ...]) -> bool:
-    """Return whether `network` is a sequence of `linear` layers, activations and dropout alone."""
+def plain_layers(network: nn.Module, linear: tuple[type[nn.Module], ...]) -> list[nn.Module] | None:
+    """Return the layers of a sequence of `linear` ones, activations and dropout; else None.
+
+    Layers that work in place are not among them: members may share what they are given.
+    """
+    if type(network) is not nn.Sequential:
+        return None
+    layers = list(network)  # one may come twice, which children() leaves out
     allowed = (*linear, Dropout, *ACTIVATIONS.values())
-    return type(network) is nn.Sequential and all(
-        isinstance(layer, allowed) for layer in network.children()
-    )
+    plain = all(isinstance(m, allowed) and not getattr(m, "inplace", False) for m in layers)
+    return layers if plain else None
 
 
 def split_head(network: nn.Module, rows: Tensor) -> tuple[nn.Module, nn.Linear]:
@@ -144,21 +144,44 @@ def split_head(network: nn.Module, rows: Tensor) -> tuple[nn.Module, nn.Linear]:
     ValueError
         If the logits are not what the last linear layer returns.
     """
-    logits = _seeded_call(network, rows)
-    names = [n for n in called_layers(network, rows) if type(network.get_submodule(n)) is nn.Linear]
-    if names:
-        head = network.get_submodule(names[-1])
-        assert isinstance(head, nn.Linear)
+    calls: list[tuple[nn.Linear, Tensor]] = []
+    hooks = [
+        layer.register_forward_hook(lambda layer, _, out: calls.append((layer, out)))
+        for layer in network.modules()
+        if type(layer) is nn.Linear
+    ]
+    network.eval()
+    with torch.no_grad():
+        try:
+            logits = network(rows)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        if not calls:
+            raise ValueError("module must end in a torch.nn.Linear; it calls none.")
+        head, out = calls[-1]
+        once = sum(layer is head for layer, _ in calls) == 1
+        # The very memory, not equal numbers: a clamp, say, may have changed none of these rows.
+        if not (once and out.data_ptr() == logits.data_ptr() and out.shape == logits.shape):
+            raise ValueError(
+                "module must end in a torch.nn.Linear, called once, whose output, (n, n_classes), "
+                f"is the logits; that of {head} is not. Leave out what follows it, such as a "
+                "softmax."
+            )
         backbone = _replaced(network, head, WhereTheHeadWas())
-        with contextlib.suppress(RuntimeError), torch.no_grad():  # what follows may not fit
-            hidden = _seeded_call(backbone, rows)
-            if hidden.dim() == 2 and torch.equal(head(hidden), logits):
-                return backbone, head
-    raise ValueError(
-        "module must end in a torch.nn.Linear whose output, (n, n_classes), is the logits; "
-        f"{'that of ' + repr(names[-1]) if names else 'there is no such layer, so its output'} is "
-        "not. Leave out what follows it, such as a softmax."
-    )
+        try:
+            hidden = backbone(rows)
+        except Exception as error:
+            raise ValueError(
+                f"module works, but not with its last layer, {head}, split off: its forward may "
+                f"use the attributes of that layer. {type(error).__name__}: {error}"
+            ) from error
+    if hidden.shape != (len(rows), head.in_features):
+        raise ValueError(
+            f"What module gives to its last layer, {head}, must have shape (n, n_hidden); got "
+            f"{tuple(hidden.shape)} for {len(rows)} rows."
+        )
+    return backbone, head
 
 
 def join_head(backbone: nn.Module, head: nn.Linear) -> nn.Module:
@@ -179,13 +202,6 @@ def _replaced(network: nn.Module, old: nn.Module, new: nn.Module) -> nn.Module:
         parent, _, name = path.rpartition(".")
         setattr(network.get_submodule(parent), name, new)
     return network
-
-
-def _seeded_call(network: nn.Module, rows: Tensor) -> Tensor:
-    """Return the output, the same each time also where a network of one's own draws numbers."""
-    with torch.random.fork_rng([rows.device] if rows.is_cuda else []), torch.no_grad():
-        torch.manual_seed(0)
-        return network.eval()(rows)
 
 
 def _shown(name: str, layer: nn.Module) -> str:

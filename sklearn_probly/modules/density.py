@@ -8,8 +8,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-# Log density of rows so far away that it cannot be computed.
-FAR = -1e300
+from .generators import borrowed_global_generators
+
+# Of rows so far away that it cannot be computed.
+MIN_LOG_DENSITY = -1e300
+# A class of fewer rows has the covariance pooled over classes: Ledoit and Wolf's shrinkage is
+# estimated from the rows too, and two of them seem to need none at all.
+LEAST_ROWS = 10
 
 
 class Encoded(NamedTuple):
@@ -35,7 +40,7 @@ class LogGMMDensity(nn.Module):
 
     Fitted to the inputs of the network's last layer. Weights are the class frequencies. Covariances
     are shrunk towards a multiple of the identity, so that units that are always 0 do no harm; a
-    class of one row has the covariance that is pooled over classes.
+    class of fewer than 10 rows has the covariance that is pooled over classes.
 
     Parameters
     ----------
@@ -69,14 +74,16 @@ class LogGMMDensity(nn.Module):
         residuals = hidden - means[torch.searchsorted(present, y)]
         pooled, _ = shrunk_covariance(residuals, self.shrinkage)
         covariances = [
-            shrunk_covariance(residuals[y == k], self.shrinkage)[0] if counts[k] > 1 else pooled
+            shrunk_covariance(residuals[y == k], self.shrinkage)[0]
+            if counts[k] >= LEAST_ROWS
+            else pooled
             for k in present
         ]
         factors = torch.linalg.cholesky(torch.stack(covariances))
         identity = torch.eye(factors.shape[-1], dtype=factors.dtype, device=factors.device)
         whitening = torch.linalg.solve_triangular(factors, identity, upper=False)
         log_det = factors.diagonal(dim1=1, dim2=2).log().sum(1)
-        constant = (counts[present] / len(y)).log() - log_det
+        constant = (counts[present].double() / len(y)).log() - log_det
         constant -= 0.5 * factors.shape[-1] * math.log(2 * math.pi)
         dtype = rows.hidden.dtype
         self.register_buffer("center", center.to(dtype))
@@ -93,7 +100,7 @@ class LogGMMDensity(nn.Module):
         whitened = (rows.hidden - self.center) @ self.whitening.flatten(0, 1).T
         distance = whitened.view(len(whitened), *self.whitened_means.shape) - self.whitened_means
         log_density = (self.constant - 0.5 * distance.double().square().sum(-1)).logsumexp(1)
-        return log_density.nan_to_num(FAR, neginf=FAR)
+        return log_density.nan_to_num(MIN_LOG_DENSITY, neginf=MIN_LOG_DENSITY)
 
 
 def shrunk_covariance(residuals: Tensor, shrinkage: float | None = None) -> tuple[Tensor, float]:
@@ -176,6 +183,8 @@ class LogFlowDensity(nn.Module):
         ------
         ImportError
             If zuko is not installed.
+        ValueError
+            If a weight stops being finite.
         """
         try:
             from zuko.flows import NSF
@@ -188,9 +197,8 @@ class LogFlowDensity(nn.Module):
         for name, value in (("mean", mean[used]), ("deviation", deviation[used]), ("used", used)):
             self.register_buffer(name, value)
         hidden = self._standardised(rows)
-        with torch.random.fork_rng([hidden.device] if hidden.is_cuda else []):
-            # zuko draws its first weights from the global generator.
-            torch.manual_seed(int(torch.randint(2**31, (1,), generator=generator)))
+        # zuko draws its first weights from the global generator.
+        with borrowed_global_generators(int(torch.randint(2**31, (1,), generator=generator))):
             self.flow = NSF(
                 len(used), transforms=self.n_transforms, hidden_features=self.hidden_features
             ).to(hidden)
@@ -201,13 +209,16 @@ class LogFlowDensity(nn.Module):
                 optimizer.zero_grad()
                 (-self.flow().log_prob(hidden[batch]).mean()).backward()
                 optimizer.step()
+        if not all(bool(p.isfinite().all()) for p in self.flow.parameters()):
+            raise ValueError(f"A weight of the flow is not finite; lower lr={self.lr}.")
         self.requires_grad_(False)
         return self
 
     def transform(self, rows: Encoded) -> Tensor:
         """Return the log density of each row, nats."""
         log_density = self.flow().log_prob(self._standardised(rows)).double()
-        return (log_density - self.deviation.double().log().sum()).nan_to_num(FAR, neginf=FAR)
+        log_density -= self.deviation.double().log().sum()
+        return log_density.nan_to_num(MIN_LOG_DENSITY, neginf=MIN_LOG_DENSITY)
 
     def _standardised(self, rows: Encoded) -> Tensor:
         return (rows.hidden[:, self.used] - self.mean) / self.deviation

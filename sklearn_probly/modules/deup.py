@@ -14,6 +14,8 @@ from .density import Encoded
 from .error_features import ScaledFeatures, log10_error
 from .members import MemberwiseModule
 
+# What float64 can hold 10 to the power of; only rows far beyond all others come near.
+MAX_LOG10_ERROR = 300.0
 # Rows that are encoded at a time.
 CHUNK = 4096
 
@@ -95,4 +97,4 @@ class ErrorPredictor(MemberwiseModule):
         if not bool(encoded.logits.isfinite().all()):
             return encoded.logits, torch.zeros(len(x), dtype=torch.float64, device=x.device)
         log10 = self.error_head(self.classifier.features(encoded))[0, :, 0]
-        return encoded.logits, 10 ** log10.double()
+        return encoded.logits, 10 ** log10.double().clamp(-MAX_LOG10_ERROR, MAX_LOG10_ERROR)

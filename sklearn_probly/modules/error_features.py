@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -43,6 +44,10 @@ class LogMCDropoutVariance(nn.Module):
 
     def __init__(self, p: float = 0.1, n_draws: int | None = None) -> None:
         super().__init__()
+        if not 0 <= p < 1:
+            raise ValueError(f"p must be in [0, 1); got {p}.")
+        if n_draws is not None and n_draws < 2:
+            raise ValueError(f"n_draws must be >= 2, as a variance needs, or None; got {n_draws}.")
         self.p = p
         self.n_draws = n_draws
 
@@ -54,7 +59,8 @@ class LogMCDropoutVariance(nn.Module):
         bias = weight.new_zeros(len(weight)) if head.bias is None else head.bias.detach()
         self.register_buffer("weight", weight.clone())
         self.register_buffer("bias", bias.clone())
-        keep = torch.rand(self.n_draws or 0, weight.shape[1], generator=generator) >= self.p
+        share = torch.empty(self.n_draws or 0, weight.shape[1], dtype=torch.float64)
+        keep = share.uniform_(generator=generator) >= self.p
         self.register_buffer("masks", keep.to(weight) / (1 - self.p))
         return self
 
@@ -173,14 +179,22 @@ class ScaledFeatures(nn.Module):
     def _values(self, rows: Encoded) -> Tensor:
         columns = []
         for feature in self.features:
-            values = torch.as_tensor(feature.transform(rows), device=rows.hidden.device).double()
-            if values.shape != (len(rows.hidden),) or not bool(values.isfinite().all()):
+            values = feature.transform(rows)
+            try:
+                if isinstance(values, Tensor):
+                    numbers = values.to(rows.hidden.device, torch.float64, copy=True)
+                else:
+                    array = np.array(values, dtype=np.float64)
+                    numbers = torch.as_tensor(array, device=rows.hidden.device)
+            except (TypeError, ValueError):
+                numbers = torch.empty(0)
+            complex_ = isinstance(values, Tensor) and values.is_complex()
+            if numbers.shape != (len(rows.hidden),) or complex_ or not numbers.isfinite().all():
                 raise ValueError(
                     f"The feature {type(feature).__name__} must return one finite number a row, "
-                    f"shape {(len(rows.hidden),)}; got shape {tuple(values.shape)}"
-                    f"{'' if values.isfinite().all() else ' with numbers that are not finite'}."
+                    f"shape {(len(rows.hidden),)}; got {values!r}."
                 )
-            columns.append(values)
+            columns.append(numbers)
         return torch.stack(columns, 1)
 
 

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from .conversion import check_converted, convert_layers, is_plain_sequence
+from .conversion import check_converted, convert_layers, plain_layers
 from .members import MemberwiseModule, StackedLinear, StackedMembers
 from .mlp import Stochastic
 
@@ -181,9 +181,9 @@ class Masksembles(MemberwiseModule, Stochastic):
 
     def for_prediction(self) -> nn.Module:
         """Return the members with only the units that they keep, if all layers allow it."""
-        if not is_plain_sequence(self.network, (nn.Linear, MaskedInput)):
+        layers = plain_layers(self.network, (nn.Linear, MaskedInput))
+        if layers is None:
             return self
-        layers = list(self.network.children())
         first = next(i for i, layer in enumerate(layers) if isinstance(layer, MaskedInput))
         kept = _kept_units(layers[first])
         members = _sliced(layers[first:]).for_prediction()
@@ -246,14 +246,17 @@ def _kept_units(layer: nn.Module) -> Tensor:
 
 def _sliced(layers: list[nn.Module]) -> StackedMembers:
     masked = [layer for layer in layers if isinstance(layer, MaskedInput)]
-    n_members = len(masked[0].masks)
+    masks, n_classes = masked[-1].masks, len(masked[-1].layer.weight)
     outputs = [_kept_units(layer) for layer in masked[1:]]
-    outputs.append(torch.arange(len(masked[-1].layer.weight)).repeat(n_members, 1))
-    stacks: dict[nn.Module, nn.Module] = {
-        layer: _sliced_linear(layer, kept.to(layer.masks.device))
-        for layer, kept in zip(masked, outputs, strict=True)
-    }
-    return StackedMembers((stacks.get(layer, layer) for layer in layers), n_members)
+    outputs.append(torch.arange(n_classes, device=masks.device).repeat(len(masks), 1))
+    kept = iter(outputs)
+    return StackedMembers(
+        (
+            _sliced_linear(layer, next(kept)) if isinstance(layer, MaskedInput) else layer
+            for layer in layers
+        ),
+        len(masks),
+    )
 
 
 def _sliced_linear(layer: MaskedInput, outputs: Tensor) -> StackedLinear:

@@ -131,9 +131,9 @@ class StackedMembers(IndependentMembers):
         self.layers = nn.Sequential(*layers)
 
     @classmethod
-    def from_members(cls, members: Sequence[nn.Module]) -> StackedMembers:
+    def from_members(cls, members: Sequence[nn.Sequential]) -> StackedMembers:
         """Return the stack of `members`, `torch.nn.Sequential` of one architecture."""
-        layers = zip(*(member.children() for member in members), strict=True)
+        layers = zip(*members, strict=True)
         return cls(
             (
                 StackedLinear.from_linear(same) if isinstance(same[0], nn.Linear) else same[0]

@@ -333,6 +333,11 @@ def test_parameters_out_of_range(cls, params, message):
     [
         ({"hidden_layer_sizes": 32}, r"sequence of ints; got 32\. Use \(32,\)"),
         ({"hidden_layer_sizes": "32"}, "sequence of ints; got '32'"),
+        ({"hidden_layer_sizes": b"ab"}, "sequence of ints; got b'ab'"),
+        ({"hidden_layer_sizes": np.array(16)}, r"sequence of ints; got array\(16\)"),
+        ({"optimizer": lambda parameters, lr: None}, "made a NoneType"),
+        ({"optimizer__param_groups": 3}, "optimizer__"),
+        ({"criterion__label_smoothing": -5.0}, r"label_smoothing must be in \[0, 1\]; got -5"),
         ({"callbacks": [print]}, "callbacks must be a skorch.callbacks.Callback"),
         ({"callbacks": ["LRScheduler"]}, "callbacks must be .* got 'LRScheduler'"),
         ({"callbacks": [("a", print)]}, "callbacks must be a skorch.callbacks.Callback"),
@@ -350,11 +355,15 @@ def test_parameters_out_of_range(cls, params, message):
         ({"criterion__reduction": "sum"}, "'criterion__reduction' is set by"),
         ({"iterator_train__batch_size": 3}, "'iterator_train__batch_size' is set by"),
         ({"optimizer__betas": 3}, "optimizer__.*not accepted"),
+        ({"optimizer__lr": 0.1}, "'optimizer__lr' is set by .* from 'lr'"),
     ],
 )
 def test_parameters_that_mean_nothing(cls, params, message):
+    est = small(cls).fit(X, y)
+    expected = est.predict_proba(X)
     with pytest.raises(ValueError, match=message):
-        small(cls, **params).fit(X, y)
+        est.set_params(**params).fit(X, y)
+    np.testing.assert_array_equal(est.predict_proba(X), expected)
 
 
 def test_a_loss_that_diverges_is_told_and_leaves_no_fit(cls):
@@ -395,6 +404,52 @@ def test_an_interrupt_keeps_the_finished_epochs(cls):
     np.testing.assert_array_equal(est.predict_proba(X), expected)
 
 
+@pytest.mark.parametrize("hook", ["on_train_begin", "on_batch_end", "on_train_end"])
+@pytest.mark.parametrize("warm_start", [False, True])
+def test_an_interrupt_before_anything_was_learned_leaves_the_former_fit(cls, hook, warm_start):
+    from skorch.callbacks import Callback
+
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    est = small(cls, warm_start=warm_start).fit(X, y)
+    expected = est.predict_proba(X)
+    est.set_params(callbacks=[type("Interrupt", (Callback,), {hook: interrupt})()])
+    with pytest.raises(KeyboardInterrupt):
+        est.fit(X, y)
+    np.testing.assert_array_equal(est.predict_proba(X), expected)
+
+
+# NumPy's numbers and modes ------------------------------------------------------------------
+
+
+def test_small_integers_of_numpy_are_integers(cls):
+    names = [n for n, v in small(cls).get_params().items() if type(v) is int and v > 0]
+    plain = small(cls, batch_size=100, **{n: 3 for n in names if n.startswith("num")})
+    numpy = clone(plain).set_params(
+        **{n: np.int8(v) for n, v in plain.get_params().items() if n in names or n == "batch_size"}
+    )
+    rows, labels = np.tile(X, (3, 1)), np.tile(y, 3)
+    expected = plain.fit(rows, labels).predict_proba(rows)
+    np.testing.assert_array_equal(numpy.fit(rows, labels).predict_proba(rows), expected)
+    numpy.batch_size = np.uint8(100)
+    np.testing.assert_array_equal(numpy.predict_proba(rows), expected)
+
+
+def test_a_false_of_numpy_is_false(cls):
+    est = small(cls, early_stopping=np.False_).fit(X, y, X_val=X, y_val=y)
+    assert "valid_loss" not in est.history_[-1]
+
+
+def test_underflow_is_no_error(cls):
+    tiny = X.copy()
+    tiny[0, 0] = 1e-300
+    with np.errstate(all="raise"):
+        est = small(cls).fit(tiny, y, X_val=tiny, y_val=y)
+        est.predict_log_proba(tiny)
+        est.predict_uncertainty(tiny)
+
+
 # Weights ------------------------------------------------------------------------------------
 
 
@@ -429,6 +484,18 @@ def test_class_weight_is_sample_weight(cls):
     by_class = small(cls, class_weight={0: 1, 1: 3, 2: 0.5}).fit(X, y)
     by_row = small(cls).fit(X, y, sample_weight=np.array([1, 3, 0.5])[y])
     np.testing.assert_allclose(by_class.predict_proba(X), by_row.predict_proba(X), atol=1e-6)
+
+
+def test_balanced_classes_are_so_by_weight(cls):
+    rows, weight = np.r_[:120, :40], np.r_[np.ones(120), np.zeros(40)]
+    balanced = small(cls, class_weight="balanced")
+    expected = balanced.fit(X, y).predict_proba(X)
+    got = balanced.fit(X[rows], y[rows], sample_weight=weight).predict_proba(X)
+    np.testing.assert_array_equal(got, expected)
+    inverse = 1 / np.bincount(y, np.arange(120.0))
+    by_row = small(cls).fit(X, y, sample_weight=np.arange(120.0) * inverse[y]).predict_proba(X)
+    got = balanced.fit(X, y, sample_weight=np.arange(120.0)).predict_proba(X)
+    np.testing.assert_allclose(got, by_row, atol=1e-5)
 
 
 @pytest.mark.parametrize("weight", [-np.ones(120), np.zeros(120), np.ones(7), np.full(120, np.nan)])
@@ -473,6 +540,29 @@ def test_the_best_weights_are_kept(cls):
         np.testing.assert_allclose(losses, kept, atol=1e-6)
     else:  # the first network is the one that predicts
         assert log_loss(y_val, est.predict_proba(X_val)) == pytest.approx(kept[0], abs=1e-6)
+
+
+def test_validation_rows_of_next_to_no_weight(cls):
+    weight = np.full(120, 1e-60)
+    weight[:30] = 1
+    est = small(cls, early_stopping=True, validation_fraction=0.02)
+    est.fit(X, y, sample_weight=weight)
+    assert np.isfinite(est.predict_proba(X)).all()
+
+
+def test_one_row_of_weight(cls):
+    weight = np.zeros(120)
+    weight[0] = 1
+    est = small(cls).fit(X, y, sample_weight=weight)
+    assert np.isfinite(est.predict_uncertainty(X)).all()
+
+
+def test_own_validation_rows_are_weighted_by_class(cls):
+    est = small(cls, max_epochs=1, class_weight={0: 1, 1: 5, 2: 0}).fit(X, y, X_val=X, y_val=y)
+    proba = est.predict_proba_members(X) if cls in ENSEMBLES else est.predict_proba(X)[None]
+    losses = [log_loss(y, p, sample_weight=np.array([1, 5, 0])[y]) for p in proba]
+    found = est.history_[-1, "member_valid_loss"]
+    np.testing.assert_allclose(found[: len(losses)], losses, rtol=1e-4)
 
 
 def test_own_validation_rows_may_lack_a_class(cls):

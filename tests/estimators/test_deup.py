@@ -7,6 +7,7 @@ import torch
 from sklearn_probly import DAREEnsembleClassifier, DEUPClassifier
 from sklearn_probly.estimators._data import stratified_folds
 from sklearn_probly.modules.density import LogGMMDensity
+from sklearn_probly.modules.error_features import LogMCDropoutVariance
 
 from ._settings import X, small, y
 
@@ -131,3 +132,75 @@ def test_foreign_rows_teach_what_is_foreign():
 def test_an_error_network_that_diverges_names_its_own_rate():
     with pytest.raises(ValueError, match="not finite after epoch .*lower error_lr"):
         small(DEUPClassifier, error_lr=1e9).fit(X, y)
+
+
+class OwnFeature:
+    """A feature whose values the test gives."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def fit(self, rows, y, head, generator):
+        return self
+
+    def transform(self, rows):
+        return self.values(rows)
+
+
+def test_a_feature_of_ones_own_may_draw_from_the_global_generator():
+    before = torch.get_rng_state()
+    feature = OwnFeature(lambda rows: torch.rand(len(rows.X)))
+    est = small(DEUPClassifier, features=[feature, "log_gmm_density"])
+    expected = est.fit(X, y).predict_uncertainty(X)
+    np.testing.assert_array_equal(est.predict_uncertainty(X), expected)
+    torch.manual_seed(3)
+    np.testing.assert_array_equal(est.fit(X, y).predict_uncertainty(X), expected)
+    torch.set_rng_state(before)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        lambda rows: np.arange(len(rows.X))[::-1],
+        lambda rows: rows.X[:, 0].numpy().astype(np.longdouble),
+        lambda rows: rows.X[:, 0].tolist(),
+        lambda rows: rows.X[:, 0].numpy().astype(object),
+    ],
+)
+def test_features_may_be_any_numbers(values):
+    est = small(DEUPClassifier, features=[OwnFeature(values)]).fit(X, y)
+    assert np.isfinite(est.predict_uncertainty(X)).all()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        lambda rows: None,
+        lambda rows: rows.X,
+        lambda rows: rows.X[:, 0] * torch.nan,
+        lambda rows: rows.X[:, 0] * 1j,
+        lambda rows: ["a"] * len(rows.X),
+    ],
+)
+def test_features_that_are_no_numbers_are_told(values):
+    with pytest.raises(ValueError, match="OwnFeature must return one finite number a row"):
+        small(DEUPClassifier, features=[OwnFeature(values)]).fit(X, y)
+
+
+def test_far_rows_have_finite_errors():
+    est = small(DEUPClassifier).fit(X, y)
+    with torch.no_grad():
+        for parameter in est.module_.error_head.parameters():
+            parameter.mul_(1e4)
+    assert np.isfinite(est.predict_uncertainty(X * 100)).all()
+
+
+def test_the_default_dtype_of_torch_means_nothing():
+    features = ["log_gmm_density", LogMCDropoutVariance(n_draws=4)]
+    expected = small(DEUPClassifier, features=features).fit(X, y).predict_uncertainty(X)
+    torch.set_default_dtype(torch.float64)
+    try:
+        got = small(DEUPClassifier, features=features).fit(X, y).predict_uncertainty(X)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    np.testing.assert_array_equal(got, expected)

@@ -1,11 +1,13 @@
 """Going on from what was learned: warm_start and partial_fit, over all estimators."""
 
+import copy
 import pickle
 
 import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
+from skorch.callbacks import EarlyStopping
 
 from sklearn_probly import DEUPClassifier
 
@@ -171,3 +173,86 @@ def test_weights_and_labels_of_any_kind(cls):
     est = small(cls).partial_fit(X[:1], names[y[:1]], classes=names, sample_weight=np.array([2.0]))
     assert est.classes_.tolist() == ["maybe", "no", "yes"]
     assert set(est.predict(X)) <= set(names)
+
+
+@partial
+@pytest.mark.parametrize("how", ["fit", "pickle", "lr"])
+def test_a_new_optimizer_keeps_the_seed_and_the_history(cls, how):
+    est = small(cls)
+    if how == "fit":
+        est.fit(X, y)
+    est.partial_fit(X, y, classes=[0, 1, 2])
+    seed, length = est.net_.seed_, len(est.history_)
+    for n in range(1, 3):
+        if how == "pickle":
+            est = pickle.loads(pickle.dumps(est))
+        if how == "lr":
+            est.set_params(lr=0.01 / n)
+        est.partial_fit(X, y)
+        assert est.net_.seed_ == seed
+        assert len(est.history_) == length + n
+
+
+@partial
+def test_class_weights_count_in_pieces_of_one_class(cls):
+    def weights(class_weight):
+        est = small(cls, optimizer=torch.optim.SGD, lr=1e-3, class_weight=class_weight)
+        for k in range(3):
+            est.partial_fit(X[y == k], y[y == k], classes=[0, 1, 2])
+        return est.predict_proba(X)
+
+    assert np.abs(weights({2: 100}) - weights(None)).max() > 1e-4
+    np.testing.assert_array_equal(weights({0: 1, 1: 1, 2: 1}), weights(None))
+
+
+@every
+def test_parameters_that_are_arrays_can_go_on(cls):
+    def net(n_features, n_classes, scale):
+        layer = torch.nn.Linear(n_features, 8)
+        with torch.no_grad():
+            layer.weight.mul_(torch.as_tensor(scale).float())
+        return torch.nn.Sequential(layer, torch.nn.Linear(8, n_classes))
+
+    est = small(cls, module=net, module__scale=np.ones(6), warm_start=True).fit(X, y)
+    est.set_params(module__scale=np.ones(6)).fit(X, y)
+    with pytest.raises(ValueError, match="module__scale"):
+        est.set_params(module__scale=np.zeros(6)).fit(X, y)
+
+
+@partial
+def test_a_pass_that_fails_keeps_what_was_learned(cls):
+    def normalised(n_features, n_classes):
+        return torch.nn.Sequential(
+            torch.nn.Linear(n_features, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, n_classes)
+        )
+
+    est = small(cls, module=normalised).fit(X, y)
+    expected, length = est.predict_proba(X), len(est.history_)
+    with pytest.raises(ValueError, match="Batch normalisation needs 2 rows"):
+        est.partial_fit(X[:1], y[:1])
+    np.testing.assert_array_equal(est.predict_proba(X), expected)
+    est.set_params(callbacks=[EarlyStopping()])
+    with pytest.raises(KeyError, match="valid_loss"):
+        est.partial_fit(X, y)
+    assert np.isfinite(est.predict_proba(X)).all()
+    assert len(est.set_params(callbacks=None).partial_fit(X, y).history_) == length + 2
+
+
+@partial
+@pytest.mark.parametrize("classes", [[0, 1, 2, np.nan], [[0, 1], [2, 3]], [0, 1, 0.5]])
+def test_classes_that_cannot_be(cls, classes):
+    with pytest.raises(ValueError, match="NaN|1d array|continuous"):
+        small(cls).partial_fit(X, y % 2, classes=classes)
+
+
+@every
+def test_it_goes_on_after_a_copy_in_inference_mode(cls):
+    est = small(cls, warm_start=True).fit(X, y)
+    dumped = pickle.dumps(est)
+    with torch.inference_mode():
+        copies = [pickle.loads(dumped), copy.deepcopy(est)]
+    expected = est.fit(X, y).predict_proba(X)
+    for other in copies:
+        np.testing.assert_array_equal(other.fit(X, y).predict_proba(X), expected)
+        if cls in PARTIAL:
+            other.partial_fit(X, y)

@@ -197,8 +197,176 @@ class Functional(torch.nn.Module):
 
 def test_functional_layers_work_or_are_named(cls):
     est = small(cls, module=Functional)
-    if cls.__name__ == "DAREEnsembleClassifier":
+    if cls.__name__ not in ("BatchEnsembleClassifier", "MasksemblesClassifier"):
         assert est.fit(X, y).predict_proba(X).shape == (120, 3)
     else:
         with pytest.raises(ValueError, match=r"'hidden' \(Linear\) is never called"):
             est.fit(X, y)
+
+
+def repeated(n_features, n_classes):
+    """One activation and one layer, each called twice."""
+    act, layer = torch.nn.ReLU(), torch.nn.Linear(16, 16)
+    first, last = torch.nn.Linear(n_features, 16), torch.nn.Linear(16, n_classes)
+    return torch.nn.Sequential(first, act, layer, act, layer, last)
+
+
+def test_a_layer_that_comes_twice_is_called_twice_at_prediction(cls):
+    est = small(cls, module=repeated).fit(X, y)
+    with torch.no_grad():
+        logits = est.module_(torch.as_tensor(X, dtype=torch.float32)).double()
+    np.testing.assert_allclose(est.predict_proba(X), logits.softmax(-1).mean(0), atol=1e-6)
+
+
+def frozen(n_features, n_classes):
+    net = torch.nn.Sequential(
+        torch.nn.Linear(n_features, 8), torch.nn.ReLU(), torch.nn.Linear(8, n_classes)
+    )
+    torch.nn.init.constant_(net[0].weight, 0.5)
+    torch.nn.init.constant_(net[0].bias, 0.25)
+    net[0].requires_grad_(False)
+    return net
+
+
+def test_frozen_layers_stay_as_they_are(cls):
+    est = small(cls, module=frozen, warm_start=True).fit(X, y).fit(X, y)
+    found = [p for p in est.module_.parameters() if p.shape[-2:] == (8, 6)]
+    assert found
+    for weight in found:
+        assert (weight == 0.5).all()
+    bias = [p for p in est.module_.parameters() if p.shape[-1] == 8 and p.dim() <= 2]
+    assert any((p == 0.25).all() for p in bias)
+
+
+class Attention(torch.nn.Module):
+    """Its out_proj is a linear layer that is never called as one; nor is `spare`."""
+
+    def __init__(self):
+        super().__init__()
+        self.attention = torch.nn.MultiheadAttention(6, 1, batch_first=True)
+        self.spare = torch.nn.Linear(6, 2)
+        self.head = torch.nn.Linear(6, 3)
+
+    def forward(self, x):
+        x = x[:, None]
+        return self.head(self.attention(x, x, x)[0][:, 0])
+
+
+class Clamped(torch.nn.Module):
+    """What follows the head changes nothing, on most rows."""
+
+    def __init__(self):
+        super().__init__()
+        self.head = torch.nn.Linear(6, 3)
+
+    def forward(self, x):
+        return self.head(x).clamp(-100, 100)
+
+
+class Cast(torch.nn.Module):
+    """Its forward looks at the last layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.hidden = torch.nn.Linear(6, 6)
+        self.head = torch.nn.Linear(6, 3)
+
+    def forward(self, x):
+        return self.head(self.hidden(x).to(self.head.weight.dtype))
+
+
+def test_what_is_not_the_last_layer_may_be_anything(cls):
+    est = small(cls, module=Attention)
+    if cls.__name__ in ("BatchEnsembleClassifier", "MasksemblesClassifier"):
+        with pytest.raises(ValueError, match="has weights that cannot be converted"):
+            est.fit(X, y)
+    else:
+        assert est.fit(X, y).predict_uncertainty(X).shape == (120,)
+
+
+def test_a_last_layer_that_cannot_be_split_off_is_told(cls):
+    if cls.__name__ in ("HetNetClassifier", "DEUPClassifier"):
+        with pytest.raises(ValueError, match=r"Linear\(in_features=6, .* is not. Leave out"):
+            small(cls, module=Clamped).fit(X, y)
+        with pytest.raises(ValueError, match=r"split off: its forward .*AttributeError"):
+            small(cls, module=Cast).fit(X, y)
+    elif cls.__name__ != "MasksemblesClassifier":  # it needs a hidden layer
+        small(cls, module=Clamped).fit(X, y)
+
+
+class InPlace(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.hidden = torch.nn.Linear(6, 16)
+        self.head = torch.nn.Linear(16, 3)
+
+    def forward(self, x):
+        x.sub_(0.5)
+        return self.head(self.hidden(torch.tanh(x)).relu())
+
+
+def in_place(n_features, n_classes):
+    return torch.nn.Sequential(
+        torch.nn.SiLU(inplace=True),
+        torch.nn.Linear(n_features, 16),
+        torch.nn.SiLU(inplace=True),
+        torch.nn.Linear(16, n_classes),
+    )
+
+
+def not_in_place(n_features, n_classes):
+    return torch.nn.Sequential(
+        torch.nn.SiLU(),
+        torch.nn.Linear(n_features, 16),
+        torch.nn.SiLU(),
+        torch.nn.Linear(16, n_classes),
+    )
+
+
+def test_a_network_may_work_in_place(cls):
+    rows = X.astype(np.float32)
+    before = rows.copy()
+    est = small(cls, module=InPlace).fit(rows, y)
+    expected = est.predict_proba(rows)
+    np.testing.assert_array_equal(est.predict_proba(rows), expected)
+    np.testing.assert_array_equal(rows, before)
+    ours, plain = (small(cls, module=m).fit(rows, y) for m in (in_place, not_in_place))
+    np.testing.assert_allclose(ours.predict_proba(rows), plain.predict_proba(rows), atol=1e-6)
+    np.testing.assert_array_equal(rows, before)
+
+
+class Auxiliary(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.hidden = torch.nn.Linear(6, 16)
+        self.head = torch.nn.Linear(16, 3)
+
+    def forward(self, x):
+        out = self.head(self.hidden(x).relu())
+        return (out, out) if self.training else out
+
+
+def test_outputs_of_another_kind_in_training_are_told(cls):
+    with pytest.raises(ValueError, match="in training mode; got tuple"):
+        small(cls, module=Auxiliary).fit(X, y)
+
+
+def pooled(n_channels, n_classes):
+    return torch.nn.Sequential(
+        torch.nn.Conv2d(n_channels, 4, 3),
+        torch.nn.ReLU(),
+        torch.nn.AdaptiveAvgPool2d(1),
+        torch.nn.Flatten(),
+        torch.nn.Linear(4, n_classes),
+    )
+
+
+def test_images_of_another_size_cannot_go_on(cls):
+    images = np.random.default_rng(0).random((60, 1, 8, 8))
+    est = small(cls, module=pooled, warm_start=True).fit(images, y[:60])
+    expected = est.predict_proba(images)
+    going_on = [est.fit, est.partial_fit] if hasattr(est, "partial_fit") else [est.fit]
+    for fit in going_on:
+        with pytest.raises(ValueError, match=r"shape \(1, 6, 6\); in fit they had \(1, 8, 8\)"):
+            fit(images[:, :, :6, :6], y[:60])
+    np.testing.assert_array_equal(est.predict_proba(images), expected)

@@ -158,6 +158,35 @@ def test_dead_units_rare_classes_and_far_rows():
         assert (values < density.transform(rows)).all()
 
 
+def test_a_rare_class_claims_no_more_than_its_rows():
+    """Two rows about their mean look like one direction and nothing else."""
+    hidden, y = randn(402, 64), torch.arange(402) % 2
+    hidden[400:] += 4
+    y[400:] = 2
+    head = linear(64, 3)
+    density = LogGMMDensity()
+    density.fit(encoded(hidden, head), y, head, generator())
+    truth = scipy.stats.multivariate_normal(np.full(64, 4), np.eye(64))
+    new = randn(50, 64, seed=7) + 4
+    at_fitted, at_new = (density.transform(encoded(x, head)).mean() for x in (hidden[400:], new))
+    assert abs(at_fitted - at_new) < 40
+    assert abs(at_new - truth.logpdf(new).mean() - np.log(2 / 402)) < 40
+
+
+@pytest.mark.parametrize("params", [{"p": 1.0}, {"p": -0.1}, {"n_draws": 1}, {"n_draws": 0}])
+def test_dropout_out_of_range(params):
+    with pytest.raises(ValueError, match=next(iter(params))):
+        LogMCDropoutVariance(**params)
+
+
+def test_a_flow_that_diverges_is_told():
+    pytest.importorskip("zuko")
+    hidden, head = randn(50, 2), linear(2, 2)
+    density = LogFlowDensity(max_epochs=2, lr=1e300)
+    with pytest.raises(ValueError, match="flow is not finite; lower lr"):
+        density.fit(encoded(hidden, head), torch.zeros(50, dtype=torch.long), head, generator())
+
+
 def test_a_flow_is_a_density():
     pytest.importorskip("zuko")
     hidden, head = randn(400, 2) * 2 + 1, linear(2, 2)
