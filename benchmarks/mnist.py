@@ -23,13 +23,19 @@ from sklearn_probly import (
 from sklearn_probly.datasets import load_mnist
 from sklearn_probly.metrics import error_detection_auroc, expected_calibration_error, ood_auroc
 
-FIVE_EPOCHS = {"max_epochs": 5, "early_stopping": False}
+FIVE_EPOCHS = {"max_epochs": 5, "early_stopping": False, "lr": 1e-3, "dropout": 0.0}
 SEED = {**FIVE_EPOCHS, "stop_accuracy": 0.97}
 # The published experiments: a network of 784-256-256-10, at most 5 epochs a phase.
 PUBLISHED = {
-    "DARE": (DAREEnsembleClassifier, {**SEED, "reg_weight": 1.0}),
-    "BatchEnsemble": (BatchEnsembleClassifier, SEED),
-    "Masksembles": (MasksemblesClassifier, {**FIVE_EPOCHS, "lr": 1e-4, "batch_size": 64}),
+    "DARE": (DAREEnsembleClassifier, {**SEED, "num_members": 3, "reg_weight": 1.0}),
+    "BatchEnsemble": (
+        BatchEnsembleClassifier,
+        {**SEED, "num_members": 3, "scaling_init": "normal", "pretrain_epochs": 5},
+    ),
+    "Masksembles": (
+        MasksemblesClassifier,
+        {**FIVE_EPOCHS, "num_masks": 4, "lr": 1e-4, "batch_size": 64},
+    ),
     "HetNet": (HetNetClassifier, {**SEED, "num_factors": 10, "num_samples": 800}),
     "DEUP": (DEUPClassifier, {**SEED, "error_cv": None}),
 }

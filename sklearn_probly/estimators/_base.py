@@ -24,6 +24,7 @@ from ..modules.members import IndependentMembers, MemberList, StackedMembers
 from ..modules.mlp import ACTIVATIONS, mlp
 from ._context import FitContext
 from ._device import resolve_device
+from ._embedding import feature_embedding
 from ._net import MemberNet, NotFiniteError
 from ._own_network import check_network, own_network
 from ._params import SkorchParamsEstimator, same
@@ -63,6 +64,7 @@ class BaseTorchClassifier(
         "hidden_layer_sizes": "no_validation",  # check_hidden_layer_sizes says more
         "activation": [StrOptions(set(ACTIVATIONS))],
         "dropout": [Interval(Real, 0, 1, closed="left")],
+        "num_embedding": [None, StrOptions({"auto", "piecewise_linear", "periodic"})],
         "module": [None, callable],
         "max_epochs": [Interval(Integral, 1, None, closed="left")],
         "lr": [Interval(Real, 0, None, closed="neither")],
@@ -87,6 +89,7 @@ class BaseTorchClassifier(
         "hidden_layer_sizes",
         "activation",
         "dropout",
+        "num_embedding",
         "module",
         "dtype",
     )
@@ -96,10 +99,11 @@ class BaseTorchClassifier(
         *,
         hidden_layer_sizes: tuple[int, ...] = (256, 256),
         activation: str = "relu",
-        dropout: float = 0.0,
+        dropout: float = 0.1,
+        num_embedding: str | None = "auto",
         module: Any = None,
-        max_epochs: int = 100,
-        lr: float = 1e-3,
+        max_epochs: int = 200,
+        lr: float = 2e-3,
         batch_size: int = 256,
         optimizer: type[torch.optim.Optimizer] = torch.optim.Adam,
         early_stopping: bool | str = "auto",
@@ -119,6 +123,7 @@ class BaseTorchClassifier(
         self.hidden_layer_sizes = hidden_layer_sizes
         self.activation = activation
         self.dropout = dropout
+        self.num_embedding = num_embedding
         self.module = module
         self.max_epochs = max_epochs
         self.lr = lr
@@ -212,6 +217,8 @@ class BaseTorchClassifier(
 
     def _run(self, fit: FitContext) -> MemberNet:
         """Run the phases; put back what training changes outside the estimator."""
+        if self.module is None:
+            fit.embedding = feature_embedding(self.num_embedding, fit)
         with torch.autocast(fit.device.type, enabled=False), self._generators_of_own_code(fit):
             net = self._fit_phases(fit)
         if net.interrupted_:
@@ -309,6 +316,7 @@ class BaseTorchClassifier(
             self.hidden_layer_sizes,
             activation=self.activation,
             dropout=self.dropout,
+            embedding=fit.embedding,
             generator=fit.streams.torch("weights", member),
             dtype=dtype,
         ).to(fit.device)
@@ -321,11 +329,13 @@ class BaseTorchClassifier(
         criterion: type[MemberLoss],
         *,
         lr_name: str = "lr",
+        stop_together: bool = True,
         **net_params: Any,
     ) -> MemberNet:
         """Train `module` on the rows of `fit` in a new skorch net and return it.
 
-        `lr_name` is the estimator's parameter that holds the learning rate. `net_params` are
+        `lr_name` is the estimator's parameter that holds the learning rate. `stop_together` says
+        that the prediction is the mean over members, whose loss ends training. `net_params` are
         skorch's, such as ``max_epochs`` and ``criterion__threshold``; those of the user are added,
         and the estimator's common parameters are the defaults. A phase with another `optimizer`
         than the user's takes none of the user's parameters. Callbacks are for the main phase:
@@ -337,7 +347,9 @@ class BaseTorchClassifier(
         net = fit.net
         if net is None or not net.goes_on_with(params, fit.device):
             net = MemberNet.with_params(module, criterion, params, fit)
-        stopping = Stopping(module, self.n_iter_no_change, self.tol, self.stop_accuracy)
+        stopping = Stopping(
+            module, self.n_iter_no_change, self.tol, self.stop_accuracy, stop_together
+        )
         return net.fit_phase(fit, phase, stopping, lr_name)
 
     def _net_params(self, of_phase: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..modules.embeddings import FeatureEmbedding
 from ._data import Rows
 from ._progress import Progress
 from ._random import Streams
@@ -35,6 +36,8 @@ class FitContext:
         One pass over the rows and the main phase only, as `partial_fit` does.
     net : MemberNet or None
         The net, with its optimizer and history, that the next single pass belongs to.
+    embedding : FeatureEmbedding or None
+        What the default network begins with.
     """
 
     train: Rows
@@ -46,3 +49,4 @@ class FitContext:
     former: nn.Module | None = None
     single_pass: bool = False
     net: Any = None
+    embedding: FeatureEmbedding | None = None

@@ -42,9 +42,9 @@ class MemberNet(ClassifierMixin, NeuralNet):
     batches); each independent member stops for itself and keeps its best weights; a loss that is
     not finite is an error.
 
-    The history holds for each epoch ``train_loss``, ``train_accuracy`` and ``valid_loss`` (nats,
-    means over the members) and, for each member, ``member_train_loss``, ``member_train_accuracy``,
-    ``member_valid_loss`` and ``member_active``.
+    The history holds for each epoch ``train_loss`` and ``train_accuracy`` (nats; means over the
+    members), ``valid_loss`` (nats; of the mean of their probabilities) and, for each member,
+    ``member_train_loss``, ``member_train_accuracy``, ``member_valid_loss`` and ``member_active``.
     """
 
     @property
@@ -142,11 +142,15 @@ class MemberNet(ClassifierMixin, NeuralNet):
             self._record("train_accuracy", accuracy)
             valid_loss = None
             if fit.valid is not None:
-                valid_loss = self._evaluate(fit.valid)
+                valid_loss, joint_loss = self._evaluate(fit.valid)
                 if not stopping.all_finite(valid_loss):
                     what = "validation loss"
                     raise _not_finite(what, epoch, fit.valid.X, lr_name)
-                self._record("valid_loss", valid_loss)
+                if stopping.together:
+                    self._record("valid_loss", valid_loss, joint_loss)
+                    valid_loss = np.full_like(valid_loss, joint_loss)
+                else:
+                    self._record("valid_loss", valid_loss)
             stopping.update(valid_loss, accuracy)
             self.history.record("member_active", stopping.active.tolist())
             fit.progress.epoch(float(loss.mean()), float(accuracy.mean()))
@@ -191,8 +195,8 @@ class MemberNet(ClassifierMixin, NeuralNet):
         self.criterion_.add_gradients(self.module_, member_loss)
         return {"loss": loss.detach(), "y_pred": output.detach(), "member_loss": member_loss}
 
-    def _evaluate(self, rows: Rows) -> np.ndarray:
-        """Return the loss of each member, weighted if the rows are."""
+    def _evaluate(self, rows: Rows) -> tuple[np.ndarray, float]:
+        """Return the loss of each member and that of all together, weighted if the rows are."""
         self._set_training(False)
         module = self.module_.for_prediction()
         total: Any = 0
@@ -204,11 +208,14 @@ class MemberNet(ClassifierMixin, NeuralNet):
                     self.notify("on_batch_begin", batch=_flat(batch), training=False)
                 output = module(X)
                 loss = self.criterion_.row_loss(output.double(), y)
+                joint = self.criterion_.joint_row_loss(output.double(), y)
+                loss = torch.cat([loss, joint[None]])
                 total = total + (loss if weight is None else loss * weight).sum(-1)
                 weight_sum = weight_sum + (len(y) if weight is None else weight.sum())
                 if self._listened:
                     self._end_batch(batch, loss.mean(), output, training=False)
-        return (total / weight_sum).cpu().numpy()
+        losses = (total / weight_sum).cpu().numpy()
+        return losses[:-1], float(losses[-1])
 
     def _end_batch(self, batch: Batch, loss: Tensor, output: Tensor, training: bool) -> None:
         """Tell callbacks that listen to batches, in skorch's terms."""
@@ -339,8 +346,9 @@ class MemberNet(ClassifierMixin, NeuralNet):
             for hook in ("on_batch_begin", "on_batch_end")
         )
 
-    def _record(self, key: str, values: np.ndarray) -> None:
-        value = float(values.mean())
+    def _record(self, key: str, values: np.ndarray, value: float | None = None) -> None:
+        """Record the members' values and, under `key`, that of all: their mean if not given."""
+        value = float(values.mean()) if value is None else value
         self.history.record(key, value)
         if key.endswith("loss"):  # as skorch does, for its checkpoints
             former = [epoch[key] for epoch in self.history[:-1]]

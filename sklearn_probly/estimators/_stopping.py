@@ -37,12 +37,16 @@ class Stopping:
         Least gain in validation loss, nats, that counts.
     accuracy : float or None
         Running training accuracy at which a part stops.
+    together : bool, default=True
+        Whether validation is of the mean of the members' probabilities, which gains from members
+        that fit more closely than is best for each alone; else each part has its own.
     """
 
     module: nn.Module
     patience: int
     tol: float
     accuracy: float | None
+    together: bool = True
     active: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
@@ -60,7 +64,7 @@ class Stopping:
         Parameters
         ----------
         valid_loss : ndarray of shape (n_members,) or None
-            Validation loss of each member; None without validation rows.
+            Validation loss of each member, or for each that of all; None without such rows.
         train_accuracy : ndarray of shape (n_members,)
             Running training accuracy of each member.
         """

@@ -17,9 +17,9 @@ from torch import Tensor
 
 from ._data import Rows, stratified_split
 
-# `early_stopping="auto"` holds out validation rows from this many rows on, as in
-# HistGradientBoostingClassifier: below it, the rows are worth more as training rows.
-AUTO_EARLY_STOPPING_ROWS = 10_000
+# `early_stopping="auto"` holds out validation rows from this many rows on: below it, the rows are
+# worth more as training rows.
+AUTO_EARLY_STOPPING_ROWS = 500
 
 FLOATS = {"float32": (np.float32, torch.float32), "float64": (np.float64, torch.float64)}
 

@@ -21,9 +21,9 @@ from ._net import MemberNet
 class BatchEnsembleClassifier(BaseEnsembleClassifier):
     r"""BatchEnsemble: members that share each weight matrix and differ by rank-one factors.
 
-    Member i uses the weights :math:`diag(s_i) W diag(r_i)` and biases of its own [1]_. The shared
-    network is trained first; then it is given the factors, and all members are trained together,
-    each on every row of a batch and each with a loss of its own.
+    Member i uses the weights :math:`diag(s_i) W diag(r_i)` and biases of its own [1]_. All members
+    are trained together, each on every row of a batch and each with a loss of its own; with
+    `pretrain_epochs`, the shared network is trained alone first, and then given the factors.
 
     The uncertainty is in bits: ``"total"`` is the entropy of the mean of the members' class
     probabilities, ``"aleatoric"`` the mean of their entropies, ``"epistemic"`` the difference, at
@@ -32,9 +32,9 @@ class BatchEnsembleClassifier(BaseEnsembleClassifier):
 
     Parameters
     ----------
-    num_members : int, default=3
+    num_members : int, default=8
         Number of members, >= 1.
-    scaling_init : {"normal", "random_sign", "tabm"}, default="normal"
+    scaling_init : {"normal", "random_sign", "tabm"}, default="tabm"
         How the factors start. "normal": r ~ N(`r_mean`, `r_std`^2), s ~ N(`s_mean`, `s_std`^2).
         "random_sign": each factor is -1 or 1, as in the paper, which keeps all magnitudes. "tabm":
         the factors of the first layer's inputs are -1 or 1, all others 1 [2]_.
@@ -46,26 +46,31 @@ class BatchEnsembleClassifier(BaseEnsembleClassifier):
         Mean of the factors of outputs, under "normal".
     s_std : float, default=0.5
         Their standard deviation, >= 0.
-    pretrain_epochs : int, default=5
-        Most passes in which the shared network is trained alone, >= 0. With 0 the members are
-        trained from the start, with `lr`.
+    pretrain_epochs : int, default=0
+        Most passes in which the shared network is trained alone, >= 0, first; the published
+        experiment has 5. With 0 the members are trained from the start, with `lr`.
     finetune_lr : float, default=1e-4
         Learning rate, > 0, of the members after pre-training.
     hidden_layer_sizes : sequence of int, default=(256, 256)
         Widths, >= 1, of the hidden layers of the default network; empty is a linear model.
     activation : {"relu", "gelu", "silu", "tanh"}, default="relu"
         Activation after each hidden layer of the default network.
-    dropout : float, default=0.0
+    dropout : float, default=0.1
         Dropout probability in [0, 1) after each hidden layer of the default network.
+    num_embedding : {"auto", "piecewise_linear", "periodic"} or None, default="auto"
+        What stands in for each feature in the default network: how far it is through each of up to
+        24 bins, sines and cosines of it, or, None, the feature itself. The bins are those of the
+        training rows (of the first call of `partial_fit`). "auto" is "piecewise_linear" up to 128
+        features, and None from there on.
     module : type, torch.nn.Module or callable, default=None
         A network of your own that maps rows to logits ``(n, n_classes)``: a class, called with the
         ``module__...`` parameters; an instance, copied and re-initialised; or a callable
         ``(n_features, n_classes, **module_params) -> torch.nn.Module``. Its `torch.nn.Linear` and
         `torch.nn.Conv2d` layers get factors; normalisation layers are shared. None is the default
         network.
-    max_epochs : int, default=100
+    max_epochs : int, default=200
         Most passes over the training rows in the members' phase, >= 1.
-    lr : float, default=1e-3
+    lr : float, default=2e-3
         Learning rate, > 0: of pre-training, of members that are not pre-trained, and of
         `partial_fit`.
     batch_size : int, default=256
@@ -74,9 +79,9 @@ class BatchEnsembleClassifier(BaseEnsembleClassifier):
         Optimizer class. The factors r and s are a group of their own, without weight decay, where
         it has any; ``optimizer__param_groups=[("*.[rs]", {"lr": 1e-3})]`` takes its place.
     early_stopping : bool or "auto", default="auto"
-        Hold out validation rows, stop after `n_iter_no_change` epochs without a gain in the mean
-        validation loss of the members, and keep the best weights. "auto" does so from 10,000 rows
-        on. Pre-training does not stop by it.
+        Hold out validation rows, stop after `n_iter_no_change` epochs without a gain in the loss of
+        the mean of the members' probabilities, and keep the best weights. "auto" does so from 500
+        rows on. Pre-training does not stop by it.
     validation_fraction : float, default=0.1
         Share of the rows held out, in (0, 1), stratified; a class with one row stays in training.
     n_iter_no_change : int, default=10
@@ -119,9 +124,9 @@ class BatchEnsembleClassifier(BaseEnsembleClassifier):
     module_ : torch.nn.Module
         The trained members, ``(n, n_features) -> (num_members, n, n_classes)``.
     history_ : skorch.history.History
-        For each epoch ``train_loss`` and ``valid_loss`` (nats) and ``train_accuracy``, means over
-        the members, and each member's own as ``member_train_loss`` and so on; ``member_active``
-        tells which were still training.
+        For each epoch ``train_loss`` (nats) and ``train_accuracy``, means over the members,
+        ``valid_loss`` (nats), that of the mean of their probabilities, and each member's own as
+        ``member_train_loss`` and so on; ``member_active`` tells which were still training.
     uncertainty_kinds_ : tuple of str
         ``("total", "aleatoric", "epistemic")``.
     uncertainty_units_ : dict
@@ -167,13 +172,13 @@ class BatchEnsembleClassifier(BaseEnsembleClassifier):
     def __init__(
         self,
         *,
-        num_members: int = 3,
-        scaling_init: str = "normal",
+        num_members: int = 8,
+        scaling_init: str = "tabm",
         r_mean: float = 1.0,
         r_std: float = 0.5,
         s_mean: float = 1.0,
         s_std: float = 0.5,
-        pretrain_epochs: int = 5,
+        pretrain_epochs: int = 0,
         finetune_lr: float = 1e-4,
         **params: Any,
     ) -> None:

@@ -34,7 +34,7 @@ class DAREEnsembleClassifier(BaseEnsembleClassifier):
 
     Parameters
     ----------
-    num_members : int, default=3
+    num_members : int, default=5
         Number of networks, >= 1.
     threshold : float, default=0.3
         Batch loss, nats, up to which weights are pushed outward: any number; ``-inf`` never,
@@ -46,16 +46,21 @@ class DAREEnsembleClassifier(BaseEnsembleClassifier):
         Widths, >= 1, of the hidden layers of the default network; empty is a linear model.
     activation : {"relu", "gelu", "silu", "tanh"}, default="relu"
         Activation after each hidden layer of the default network.
-    dropout : float, default=0.0
+    dropout : float, default=0.1
         Dropout probability in [0, 1) after each hidden layer of the default network.
+    num_embedding : {"auto", "piecewise_linear", "periodic"} or None, default="auto"
+        What stands in for each feature in the default network: how far it is through each of up to
+        24 bins, sines and cosines of it, or, None, the feature itself. The bins are those of the
+        training rows (of the first call of `partial_fit`). "auto" is "piecewise_linear" up to 128
+        features, and None from there on.
     module : type, torch.nn.Module or callable, default=None
         A network of your own that maps rows to logits ``(n, n_classes)``: a class, called with the
         ``module__...`` parameters; an instance, copied and re-initialised for each member; or a
         callable ``(n_features, n_classes, **module_params) -> torch.nn.Module``. None is the
         default network.
-    max_epochs : int, default=100
+    max_epochs : int, default=200
         Most passes over the training rows, >= 1.
-    lr : float, default=1e-3
+    lr : float, default=2e-3
         Learning rate, > 0.
     batch_size : int, default=256
         Rows a step, and rows a chunk at prediction, >= 1.
@@ -63,12 +68,13 @@ class DAREEnsembleClassifier(BaseEnsembleClassifier):
         Optimizer class. It should treat each weight by itself, as Adam and SGD do; LBFGS searches
         along one line for all members together.
     early_stopping : bool or "auto", default="auto"
-        Hold out validation rows, stop each member after `n_iter_no_change` epochs without a gain in
-        validation loss, and keep its best weights. "auto" does so from 10,000 rows on.
+        Hold out validation rows, stop after `n_iter_no_change` epochs without a gain in the loss of
+        the mean of the members' probabilities, and keep the best weights. "auto" does so from 500
+        rows on.
     validation_fraction : float, default=0.1
         Share of the rows held out, in (0, 1), stratified; a class with one row stays in training.
     n_iter_no_change : int, default=10
-        Epochs without gain, >= 1, after which a member stops.
+        Epochs without gain, >= 1, after which training stops.
     tol : float, default=1e-4
         Least gain in validation loss that counts, nats, >= 0.
     stop_accuracy : float, default=None
@@ -106,9 +112,9 @@ class DAREEnsembleClassifier(BaseEnsembleClassifier):
     module_ : torch.nn.Module
         The trained members, ``(n, n_features) -> (num_members, n, n_classes)``.
     history_ : skorch.history.History
-        For each epoch ``train_loss`` and ``valid_loss`` (nats) and ``train_accuracy``, means over
-        the members, and each member's own as ``member_train_loss`` and so on; ``member_active``
-        tells which were still training.
+        For each epoch ``train_loss`` (nats) and ``train_accuracy``, means over the members,
+        ``valid_loss`` (nats), that of the mean of their probabilities, and each member's own as
+        ``member_train_loss`` and so on; ``member_active`` tells which were still training.
     uncertainty_kinds_ : tuple of str
         ``("total", "aleatoric", "epistemic")``.
     uncertainty_units_ : dict
@@ -148,7 +154,7 @@ class DAREEnsembleClassifier(BaseEnsembleClassifier):
     def __init__(
         self,
         *,
-        num_members: int = 3,
+        num_members: int = 5,
         threshold: float = 0.3,
         reg_weight: float = 0.1,
         **params: Any,

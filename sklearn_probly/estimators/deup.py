@@ -68,17 +68,22 @@ class DEUPClassifier(BaseTorchClassifier):
         Widths, >= 1, of the hidden layers of the default network; empty is a linear model.
     activation : {"relu", "gelu", "silu", "tanh"}, default="relu"
         Activation after each hidden layer of the default network.
-    dropout : float, default=0.0
+    dropout : float, default=0.1
         Dropout probability in [0, 1) after each hidden layer of the default network.
+    num_embedding : {"auto", "piecewise_linear", "periodic"} or None, default="auto"
+        What stands in for each feature in the default network: how far it is through each of up to
+        24 bins, sines and cosines of it, or, None, the feature itself. The bins are those of the
+        training rows. "auto" is "piecewise_linear" up to 128
+        features, and None from there on.
     module : type, torch.nn.Module or callable, default=None
         A network of your own that maps rows to logits ``(n, n_classes)``: a class, called with the
         ``module__...`` parameters; an instance, copied and re-initialised for each fold; or a
         callable ``(n_features, n_classes, **module_params) -> torch.nn.Module``. Its output must be
         that of a `torch.nn.Linear`, whose input is the last hidden layer. None is the default
         network.
-    max_epochs : int, default=100
+    max_epochs : int, default=200
         Most passes over the training rows, >= 1, of the classifier.
-    lr : float, default=1e-3
+    lr : float, default=2e-3
         Learning rate, > 0, of the classifier.
     batch_size : int, default=256
         Rows a step, and rows a chunk at prediction, >= 1.
@@ -88,7 +93,7 @@ class DEUPClassifier(BaseTorchClassifier):
     early_stopping : bool or "auto", default="auto"
         Hold out validation rows, stop the classifier (and the network of each fold) after
         `n_iter_no_change` epochs without a gain in validation loss, and keep the best weights.
-        "auto" does so from 10,000 rows on.
+        "auto" does so from 500 rows on.
     validation_fraction : float, default=0.1
         Share of the rows held out, in (0, 1), stratified; a class with one row stays in training.
     n_iter_no_change : int, default=10
@@ -267,6 +272,7 @@ class DEUPClassifier(BaseTorchClassifier):
             members,
             MemberCrossEntropy,
             criterion__reduction="sum",
+            stop_together=False,
         )
         return net, [members.member(m) for m in range(len(folds))]
 

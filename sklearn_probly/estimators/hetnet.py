@@ -46,16 +46,21 @@ class HetNetClassifier(PartialFitClassifier):
         Widths, >= 1, of the hidden layers of the default network; empty is a linear model.
     activation : {"relu", "gelu", "silu", "tanh"}, default="relu"
         Activation after each hidden layer of the default network.
-    dropout : float, default=0.0
+    dropout : float, default=0.1
         Dropout probability in [0, 1) after each hidden layer of the default network.
+    num_embedding : {"auto", "piecewise_linear", "periodic"} or None, default="auto"
+        What stands in for each feature in the default network: how far it is through each of up to
+        24 bins, sines and cosines of it, or, None, the feature itself. The bins are those of the
+        training rows (of the first call of `partial_fit`). "auto" is "piecewise_linear" up to 128
+        features, and None from there on.
     module : type, torch.nn.Module or callable, default=None
         A network of your own that maps rows to logits ``(n, n_classes)``: a class, called with the
         ``module__...`` parameters; an instance, copied and re-initialised; or a callable
         ``(n_features, n_classes, **module_params) -> torch.nn.Module``. Its output must be that of
         a `torch.nn.Linear`, which gives the mean. None is the default network.
-    max_epochs : int, default=100
+    max_epochs : int, default=200
         Most passes over the training rows, >= 1.
-    lr : float, default=1e-3
+    lr : float, default=2e-3
         Learning rate, > 0.
     batch_size : int, default=256
         Rows a step, and rows a chunk at prediction, >= 1.
@@ -63,7 +68,7 @@ class HetNetClassifier(PartialFitClassifier):
         Optimizer class.
     early_stopping : bool or "auto", default="auto"
         Hold out validation rows, stop after `n_iter_no_change` epochs without a gain in validation
-        loss, and keep the best weights. "auto" does so from 10,000 rows on.
+        loss, and keep the best weights. "auto" does so from 500 rows on.
     validation_fraction : float, default=0.1
         Share of the rows held out, in (0, 1), stratified; a class with one row stays in training.
     n_iter_no_change : int, default=10

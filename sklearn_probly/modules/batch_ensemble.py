@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from .conversion import check_converted, convert_layers, plain_layers
+from .conversion import check_converted, convert_layers, plain_layers, split_embedding
 from .members import MemberwiseModule, StackedLinear, StackedMembers, batched_linear
 
 
@@ -195,11 +195,13 @@ class BatchEnsemble(MemberwiseModule):
                 return BatchEnsembleLinear.from_linear(layer, r, s)
             return BatchEnsembleConv2d.from_conv2d(layer, r, s)
 
-        self.network = convert_layers(network, rows, convert)
+        self.embedding, network = split_embedding(network)
+        self.network = convert_layers(network, self.embedding(rows), convert)
         check_converted(self, rows)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map ``(n, *features)`` to logits ``(n_members, n, n_classes)``."""
+        x = self.embedding(x)  # once, for all members
         shared = x.expand(self.n_members, *x.shape).flatten(0, 1)
         return self.network(shared).unflatten(0, (self.n_members, -1))
 
@@ -211,7 +213,7 @@ class BatchEnsemble(MemberwiseModule):
         merged = (
             layer.merged() if isinstance(layer, BatchEnsembleLinear) else layer for layer in layers
         )
-        return StackedMembers(merged, self.n_members).for_prediction()
+        return StackedMembers((self.embedding, *merged), self.n_members).for_prediction()
 
 
 def _repeated_bias(layer: nn.Linear | nn.Conv2d, n_members: int) -> Tensor | None:

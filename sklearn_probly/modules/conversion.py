@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from .embeddings import FeatureEmbedding
 from .mlp import ACTIVATIONS, Dropout
 
 CONVERTIBLE = (nn.Linear, nn.Conv2d)
@@ -110,16 +111,23 @@ def check_converted(module: nn.Module, rows: Tensor) -> None:
 
 
 def plain_layers(network: nn.Module, linear: tuple[type[nn.Module], ...]) -> list[nn.Module] | None:
-    """Return the layers of a sequence of `linear` ones, activations and dropout; else None.
+    """Return the layers of a sequence as that of `mlp`, but of `linear` layers; else None.
 
     Layers that work in place are not among them: members may share what they are given.
     """
     if type(network) is not nn.Sequential:
         return None
     layers = list(network)  # one may come twice, which children() leaves out
-    allowed = (*linear, Dropout, *ACTIVATIONS.values())
+    allowed = (*linear, FeatureEmbedding, Dropout, *ACTIVATIONS.values())
     plain = all(isinstance(m, allowed) and not getattr(m, "inplace", False) for m in layers)
     return layers if plain else None
+
+
+def split_embedding(network: nn.Module) -> tuple[nn.Module, nn.Module]:
+    """Return the embedding that `network` begins with, or an identity, and what follows it."""
+    if isinstance(network, nn.Sequential) and isinstance(network[0], FeatureEmbedding):
+        return network[0], network[1:]
+    return nn.Identity(), network
 
 
 def split_head(network: nn.Module, rows: Tensor) -> tuple[nn.Module, nn.Linear]:

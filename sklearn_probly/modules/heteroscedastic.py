@@ -210,7 +210,11 @@ def normal_sequence(n_draws: int, dimension: int, generator: torch.Generator) ->
         return torch.cat([half, -half])[:n_draws]
     seed = int(torch.randint(2**31, (1,), generator=generator))
     # The engine draws from a generator of its own when it has a seed.
-    uniform = SobolEngine(dimension, scramble=True, seed=seed).draw(n_draws, dtype=torch.float64)
+    engine = SobolEngine(dimension, scramble=True, seed=seed)
+    # Its own first point is of torch's default dtype.
+    first = engine.quasi.double()[None] / 2**engine.MAXBIT
+    rest = engine.fast_forward(1).draw(n_draws - 1, dtype=torch.float64)
+    uniform = torch.cat([first, rest])
     return torch.special.ndtri(uniform.clamp(2.0**-32, 1 - 2.0**-32))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any, Literal
 
@@ -106,6 +107,11 @@ class MemberCrossEntropy(MemberLoss):
             reduction="none",
             label_smoothing=self.label_smoothing if self.training else 0.0,
         ).view(target.shape)
+
+    def joint_row_loss(self, output: Tensor, y: Tensor) -> Tensor:
+        """Return the cross-entropy of the mean of the members' probabilities, ``(n,)``."""
+        log_proba = output.log_softmax(-1).logsumexp(0) - math.log(len(output))
+        return -log_proba.gather(-1, y[:, None])[:, 0]
 
 
 class MemberSquaredError(MemberLoss):

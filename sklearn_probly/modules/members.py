@@ -115,12 +115,12 @@ class IndependentMembers(MemberwiseModule):
 
 
 class StackedMembers(IndependentMembers):
-    """Members that are plain sequences of linear and elementwise layers, as those of `mlp`.
+    """Members that are plain sequences of layers, as those of `mlp`.
 
     Parameters
     ----------
     layers : sequence of torch.nn.Module
-        `StackedLinear` layers and layers that act on each element alone.
+        `StackedLinear` layers, and layers that have no weights and act on each row alone.
     n_members : int
         Number of members in each stack.
     """
@@ -184,18 +184,23 @@ class MembersInTurn(nn.Module):
 
     def __init__(self, stacked: StackedMembers) -> None:
         super().__init__()
+        layers = list(stacked.layers)
+        first = next(i for i, layer in enumerate(layers) if isinstance(layer, StackedLinear))
+        self._shared = layers[:first]
         self._steps = [
             [
                 partial(_linear, layer.weight[m], None if layer.bias is None else layer.bias[m])
                 if isinstance(layer, StackedLinear)
                 else layer
-                for layer in stacked.layers
+                for layer in layers[first:]
             ]
             for m in range(stacked.n_members)
         ]
 
     def forward(self, x: Tensor) -> Tensor:
         """Map ``(n, d)`` or ``(n_members, n, d)`` to logits ``(n_members, n, n_classes)``."""
+        for layer in self._shared:
+            x = layer(x)
         outputs = []
         for m, steps in enumerate(self._steps):
             rows = x if x.dim() == 2 else x[m]

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from .embeddings import FeatureEmbedding
+
 ACTIVATIONS: dict[str, type[nn.Module]] = {
     "relu": nn.ReLU,
     "gelu": nn.GELU,
@@ -92,6 +94,7 @@ def mlp(
     *,
     activation: str = "relu",
     dropout: float = 0.0,
+    embedding: FeatureEmbedding | None = None,
     generator: torch.Generator,
     dtype: torch.dtype = torch.float32,
 ) -> nn.Sequential:
@@ -107,6 +110,8 @@ def mlp(
         Activation after each hidden layer.
     dropout : float, default=0.0
         Dropout probability in [0, 1) after each activation; 0 adds no dropout layer.
+    embedding : FeatureEmbedding, default=None
+        What comes first; it is not copied.
     generator : torch.Generator
         Where the initial weights are drawn from.
     dtype : torch.dtype, default=torch.float32
@@ -115,10 +120,10 @@ def mlp(
     Returns
     -------
     torch.nn.Sequential
-        Linear layers, activations and `Dropout`, and nothing else.
+        The embedding, linear layers, activations and `Dropout`, and nothing else.
     """
-    layers: list[nn.Module] = []
-    width = n_features
+    layers: list[nn.Module] = [] if embedding is None else [embedding]
+    width = n_features if embedding is None else embedding.width
     for hidden in hidden_layer_sizes:
         layers += [linear(width, hidden, generator, dtype), ACTIVATIONS[activation]()]
         if dropout > 0:

@@ -13,11 +13,12 @@ from sklearn_probly import (
 X, y = make_classification(120, 6, n_informative=4, n_classes=3, random_state=0)
 
 # Settings that make each estimator quick; everything not named is its default.
-COMMON = {"hidden_layer_sizes": (16,), "max_epochs": 10}
+COMMON = {"hidden_layer_sizes": (16,), "max_epochs": 10, "lr": 1e-3, "dropout": 0.0}
 SMALL = {
     BatchEnsembleClassifier: {
         **COMMON,
         "num_members": 2,
+        "scaling_init": "normal",
         "pretrain_epochs": 2,
         "finetune_lr": 1e-3,
     },

@@ -24,9 +24,7 @@ def test_pretraining_is_that_of_a_single_network():
     """With factors that stay 1, and a rate of next to nothing, the members are the backbone."""
     unit = {"r_std": 0.0, "s_std": 0.0, "finetune_lr": 1e-12, "max_epochs": 1}
     est = fit(pretrain_epochs=7, **unit)
-    single = DAREEnsembleClassifier(
-        num_members=1, reg_weight=0.0, hidden_layer_sizes=(16,), max_epochs=7, random_state=0
-    ).fit(X, y)
+    single = small(DAREEnsembleClassifier, num_members=1, reg_weight=0.0, max_epochs=7).fit(X, y)
     np.testing.assert_allclose(est.predict_proba(X), single.predict_proba(X), atol=1e-5)
     np.testing.assert_allclose(est.predict_uncertainty(X, kind="epistemic"), 0, atol=1e-6)
 

@@ -16,6 +16,18 @@ X = X / 16
 X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
 
 
+# As a plain loop trains: no validation rows, no dropout, the features as they are.
+PLAIN = {
+    "num_members": 3,
+    "hidden_layer_sizes": (32,),
+    "lr": 1e-3,
+    "dropout": 0.0,
+    "num_embedding": None,
+    "early_stopping": False,
+    "random_state": 0,
+}
+
+
 def train_alone(member, *, epochs, batch_size, threshold, reg_weight, lr=1e-3, stop_accuracy=2.0):
     """Train one member by the published formula with autograd, on its stream of batches."""
     streams = Streams(np.random.RandomState(0).randint(2**31 - 1))
@@ -44,9 +56,9 @@ def train_alone(member, *, epochs, batch_size, threshold, reg_weight, lr=1e-3, s
 @pytest.mark.parametrize("threshold", [0.3, np.inf, -np.inf])
 def test_members_are_those_trained_alone(threshold):
     params = {"threshold": threshold, "reg_weight": 0.8, "batch_size": 100}
-    est = DAREEnsembleClassifier(
-        hidden_layer_sizes=(32,), max_epochs=8, dtype="float64", random_state=0, **params
-    ).fit(X_train, y_train)
+    est = DAREEnsembleClassifier(max_epochs=8, dtype="float64", **PLAIN, **params).fit(
+        X_train, y_train
+    )
     got = est.predict_proba_members(X_test)
     for member in range(3):
         net, _ = train_alone(member, epochs=8, **params)
@@ -56,9 +68,9 @@ def test_members_are_those_trained_alone(threshold):
 
 def test_a_member_stops_for_itself_at_its_accuracy():
     params = {"threshold": 0.3, "reg_weight": 1.0, "batch_size": 100, "stop_accuracy": 0.955}
-    est = DAREEnsembleClassifier(
-        hidden_layer_sizes=(32,), max_epochs=40, dtype="float64", random_state=0, **params
-    ).fit(X_train, y_train)
+    est = DAREEnsembleClassifier(max_epochs=40, dtype="float64", **PLAIN, **params).fit(
+        X_train, y_train
+    )
     got = est.predict_proba_members(X_test)
     stops = []
     for member in range(3):
@@ -72,7 +84,7 @@ def test_a_member_stops_for_itself_at_its_accuracy():
 
 def test_no_regularizer_is_a_plain_ensemble_bit_for_bit():
     def proba(**params):
-        est = DAREEnsembleClassifier(hidden_layer_sizes=(32,), max_epochs=5, random_state=0)
+        est = DAREEnsembleClassifier(max_epochs=5, **PLAIN)
         return est.set_params(**params).fit(X_train, y_train).predict_proba(X_test)
 
     plain = proba(reg_weight=0)
@@ -82,9 +94,7 @@ def test_no_regularizer_is_a_plain_ensemble_bit_for_bit():
 
 def test_a_member_does_not_depend_on_how_many_there_are():
     def members(num_members):
-        est = DAREEnsembleClassifier(
-            num_members=num_members, hidden_layer_sizes=(32,), max_epochs=5, random_state=0
-        )
+        est = DAREEnsembleClassifier(max_epochs=5, **{**PLAIN, "num_members": num_members})
         return est.fit(X_train, y_train).predict_proba_members(X_test)
 
     np.testing.assert_allclose(members(1)[0], members(3)[0], atol=1e-5)

@@ -14,9 +14,7 @@ from ._settings import X, small, y
 
 def test_the_classifier_is_a_plain_network():
     est = small(DEUPClassifier).fit(X, y)
-    plain = DAREEnsembleClassifier(
-        num_members=1, reg_weight=0.0, hidden_layer_sizes=(16,), max_epochs=10, random_state=0
-    ).fit(X, y)
+    plain = small(DAREEnsembleClassifier, num_members=1, reg_weight=0.0).fit(X, y)
     np.testing.assert_allclose(est.predict_proba(X), plain.predict_proba(X), atol=1e-6)
 
 
@@ -41,7 +39,14 @@ def test_folds_are_trained_as_if_alone():
             seen.append((len(y), rows.hidden.clone(), head.weight.clone()))
             return super().fit(rows, y, head, generator)
 
-    est = small(DEUPClassifier, features=(Spy(),), error_cv=3, dtype="float64", batch_size=1000)
+    est = small(
+        DEUPClassifier,
+        features=(Spy(),),
+        num_embedding=None,
+        error_cv=3,
+        dtype="float64",
+        batch_size=1000,
+    )
     Spy.__deepcopy__ = lambda self, memo: self
     est.fit(X, y)
     assert [n for n, _, _ in seen] == [120, 80, 80, 80]
@@ -67,7 +72,12 @@ def test_errors_are_those_of_rows_not_trained_on():
     """A network that knows its rows by heart has errors only on others: labels are noise here."""
     rng = np.random.default_rng(0)
     points, labels = rng.normal(size=(200, 20)), rng.integers(2, size=200)
-    params = {"max_epochs": 300, "hidden_layer_sizes": (64,), "ood_augmentation": None}
+    params = {
+        "max_epochs": 300,
+        "hidden_layer_sizes": (64,),
+        "ood_augmentation": None,
+        "num_embedding": None,
+    }
     held_out = small(DEUPClassifier, error_cv=5, error_max_epochs=20, **params).fit(points, labels)
     in_sample = small(DEUPClassifier, error_cv=None, error_max_epochs=20, **params)
     in_sample.fit(points, labels)
